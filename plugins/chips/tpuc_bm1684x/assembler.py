@@ -15,7 +15,7 @@ from tpuc_bm1684x.operands import MAX_EXTENT, dtype_of, operand
 from tpuc_bm1684x.rearrangement import fastest_move
 from tpuc_bm1684x.timing import cycles
 from tpuc_bm1684x.timing.dma import CHANNELS, PAGE_BYTES
-from tpuc_bm1684x.vectors import is_in_turn, is_vector, turn_loads, vector_loads, vector_stores
+from tpuc_bm1684x.vectors import is_in_turn, is_vector, turn_loads, turn_stores, vector_loads, vector_stores
 
 
 class Bm1684xAssembler(Assembler):
@@ -39,8 +39,8 @@ class Bm1684xAssembler(Assembler):
 
     def store(self, target: DdrTensor, source: LocalTensor) -> None:
         for local, ddr in _pieces(source, target):
-            if is_vector(ddr):
-                self._record_fastest(vector_stores(ddr, local))
+            if is_vector(ddr) or is_in_turn(ddr):
+                self._record_fastest(vector_stores(ddr, local) if is_vector(ddr) else turn_stores(ddr, local))
                 continue
             self.record(
                 TensorCopy(

@@ -132,6 +132,34 @@ def vector_stores(target: DdrTensor, source: LocalTensor) -> Sequence[Instructio
     return choices
 
 
+def turn_stores(target: DdrTensor, source: LocalTensor) -> Sequence[Instruction]:
+    """Ways to store columns: by elements, or as rows that are transposed."""
+    n, c, h, _ = target.shape
+    address, dtype = LMEM_BASE + source.address, dtype_of(source.element)
+    local, steps = _steps(operand(source).strides(source.shape)), _steps(target.strides)
+    copy = TensorCopy(
+        source=address,
+        destination=target.address,
+        shape=target.shape,
+        dtype=dtype,
+        source_strides=local,
+        destination_strides=steps,
+    )
+    if local[2] != 1:
+        return (copy,)
+    return (
+        copy,
+        TransposeCW(
+            source=address,
+            destination=target.address,
+            shape=(n, c, 1, h),
+            dtype=dtype,
+            source_strides=(local[0], local[1], h, 1),
+            destination_strides=(steps[0], steps[2], c, 1),
+        ),
+    )
+
+
 def _steps(strides: Sequence[int]) -> Strides:
     """Replace strides of 0 by 1: the engine divides by all strides, including those of extent 1."""
     n, c, h, w = (max(step, 1) for step in strides)

@@ -89,8 +89,8 @@ def recurrent() -> dict[str, Sample]:
                 kind=kind, hidden_size=5, steps=3, reverse=reverse, linear_before_reset=reverse,
                 activation="Relu" if kind == "RNN" and reverse else "Tanh",
             )  # fmt: skip
-            states = [uniform(5, 2, seed=3), uniform(5, 2, seed=4)] if reverse else [None, None]
-            operands = [uniform(gates * 8, 6, seed=1), Fixed(uniform(gates * 8, 5, seed=2)), Fixed(uniform(gates * 8))]
+            states = [uniform(2, 5, seed=3), uniform(2, 5, seed=4)] if reverse else [None, None]
+            operands = [uniform(6, gates * 8, seed=1), Fixed(uniform(gates * 8, 5, seed=2)), Fixed(uniform(gates * 8))]
             samples[f"{kind}_{reverse}"] = Sample(op, [*operands, *states])
     return samples
 

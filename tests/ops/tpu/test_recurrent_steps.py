@@ -22,7 +22,7 @@ def _gates(inputs: Array, recurrence: Array, column: int, h: list[float], gate: 
     """What the inputs and what the recurrence say to one gate of every unit."""
     rows = [gate * PADDED + unit for unit in range(HIDDEN)]
     of_h = [sum(float(weight) * value for weight, value in zip(recurrence[row], h, strict=True)) for row in rows]
-    return [float(inputs[row, column]) for row in rows], of_h
+    return [float(inputs[column, row]) for row in rows], of_h
 
 
 def _lstm(inputs: Array, recurrence: Array, h: list[float], c: list[float], reverse: bool) -> Array:
@@ -33,7 +33,7 @@ def _lstm(inputs: Array, recurrence: Array, h: list[float], c: list[float], reve
         c = [f[unit] * c[unit] + i[unit] * math.tanh(sums[3][unit]) for unit in range(HIDDEN)]
         h = [o[unit] * math.tanh(c[unit]) for unit in range(HIDDEN)]
         columns[step] = h
-    return np.array([[*(columns[step][unit] for step in range(STEPS)), c[unit]] for unit in range(HIDDEN)], np.float32)
+    return np.array([*(columns[step] for step in range(STEPS)), c], np.float32)
 
 
 def _gru(inputs: Array, recurrence: Array, bias: Array | None, h: list[float], before: bool) -> Array:
@@ -51,7 +51,7 @@ def _gru(inputs: Array, recurrence: Array, bias: Array | None, h: list[float], b
         candidate = [math.tanh(x + y) for x, y in zip(of_x, of_h, strict=True)]
         h = [z[unit] * h[unit] + (1 - z[unit]) * candidate[unit] for unit in range(HIDDEN)]
         columns.append(h)
-    return np.array(columns, np.float32).T
+    return np.array(columns, np.float32)
 
 
 class TestLstm(OpConformance):
@@ -59,10 +59,10 @@ class TestLstm(OpConformance):
 
     @staticmethod
     def reference(inputs: Array, recurrence: Array, _: Array, h: Array, c: Array) -> Array:
-        return _lstm(inputs, recurrence, [float(v) for v in h[:, 0]], [float(v) for v in c[:, 0]], True)
+        return _lstm(inputs, recurrence, [float(v) for v in h[0]], [float(v) for v in c[0]], True)
 
     samples = (
-        [uniform(16, STEPS), uniform(16, HIDDEN, seed=1), None, uniform(HIDDEN, 1, seed=2), uniform(HIDDEN, 1, seed=3)],
+        [uniform(STEPS, 16), uniform(16, HIDDEN, seed=1), None, uniform(1, HIDDEN, seed=2), uniform(1, HIDDEN, seed=3)],
     )
     flops = (16 * STEPS * (2 * HIDDEN + 10),)
 
@@ -74,7 +74,7 @@ class TestGru(OpConformance):
     def reference(inputs: Array, recurrence: Array) -> Array:
         return _gru(inputs, recurrence, None, [0.0] * HIDDEN, False)
 
-    samples = ([uniform(12, STEPS), uniform(12, HIDDEN, seed=1)],)
+    samples = ([uniform(STEPS, 12), uniform(12, HIDDEN, seed=1)],)
     flops = (12 * STEPS * (2 * HIDDEN + 10),)
 
 
@@ -87,7 +87,7 @@ class TestGruWithLinearBeforeReset(OpConformance):
 
     # The bias counts for the candidate alone.
     samples = (
-        [uniform(12, STEPS), uniform(12, HIDDEN, seed=1), np.repeat(np.float32([0, 0, 1]), 4) * uniform(12, seed=2)],
+        [uniform(STEPS, 12), uniform(12, HIDDEN, seed=1), np.repeat(np.float32([0, 0, 1]), 4) * uniform(12, seed=2)],
     )
     flops = (12 * STEPS * (2 * HIDDEN + 10),)
 
@@ -97,11 +97,11 @@ class TestRnn(OpConformance):
 
     @staticmethod
     def reference(inputs: Array, recurrence: Array) -> Array:
-        first = [max(float(inputs[unit, 0]), 0.0) for unit in range(2)]
+        first = [max(float(inputs[0, unit]), 0.0) for unit in range(2)]
         second = [
-            max(float(inputs[u, 1]) + sum(float(recurrence[u, v]) * first[v] for v in (0, 1)), 0.0) for u in (0, 1)
+            max(float(inputs[1, u]) + sum(float(recurrence[u, v]) * first[v] for v in (0, 1)), 0.0) for u in (0, 1)
         ]
-        return np.array([first, second], np.float32).T
+        return np.array([first, second], np.float32)
 
     samples = ([uniform(2, 2), uniform(2, 2, seed=1)],)
     flops = (2 * 2 * (2 * 2 + 10),)

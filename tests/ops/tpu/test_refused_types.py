@@ -38,13 +38,18 @@ CASES: list[tuple[Op, list[TensorType], str]] = [
     (tpu.Rank(), [floats(2, 3), floats(3, 2)], "the same tensor of two dimensions is needed twice"),
     (
         tpu.RecurrentSteps(kind="GRU", hidden_size=3, steps=2),
-        [floats(9, 3), floats(9, 3)],
-        "kind GRU of 2 steps does not fit 9x3",
+        [floats(3, 9), floats(9, 3)],
+        "kind GRU of 2 steps does not fit 3x9",
     ),
     (
         tpu.RecurrentSteps(kind="GRU", hidden_size=3, steps=2),
-        [floats(9, 4), floats(9, 4)],
-        "recurrence 9x4 does not fit gates 9x4",
+        [floats(4, 9), floats(9, 4)],
+        "recurrence 9x4 does not fit gates 4x9",
+    ),
+    (
+        tpu.RecurrentSteps(kind="GRU", hidden_size=3, steps=2),
+        [floats(4, 5), floats(9, 3), ABSENT, ABSENT, ABSENT, floats(9, 6)],
+        "filter 9x6 does not fit inputs 4x5",
     ),
     (tpu.Scale(), [IMAGE, floats(4), floats(3)], "bias 3 does not fit 4 channels"),
     (tpu.Scan(axis=0, mode="Max"), [floats(2)], "mode must be Sum or Prod, this one is Max"),

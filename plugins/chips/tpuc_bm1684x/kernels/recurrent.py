@@ -1,8 +1,7 @@
-"""Recurrent layers: units across lanes, resident recurrent weights, one step at a time."""
+"""Recurrent layers: units across lanes, resident weights, one input projection for all steps, then step by step."""
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -26,13 +25,13 @@ from tpuc.api import (
 from tpuc_ops import tpu
 from tpuc_ops.arrays import Array
 from tpuc_ops.shapes import is_absent
-from tpuc_ops.tpu.recurrent_steps import GATES
+from tpuc_ops.tpu.recurrent_steps import FILTER, GATES
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import ArithmeticOp, Conv, DType, Layout, Operand, Scalar
 from tpuc_bm1684x.isa.geometry import EU_BYTES, LANE_BYTES, LANES, round_up
 from tpuc_bm1684x.kernels.active import ActiveEmitter
-from tpuc_bm1684x.kernels.elementwise import arithmetic
+from tpuc_bm1684x.kernels.elementwise import arithmetic, convert
 from tpuc_bm1684x.kernels.exponential import (
     COEFFICIENTS,
     COEFFICIENTS_SHAPE,
@@ -42,20 +41,32 @@ from tpuc_bm1684x.kernels.exponential import (
 )
 from tpuc_bm1684x.kernels.packing import by_lane, pack_filter, slots_of
 from tpuc_bm1684x.lmem import Bm1684xLmem
-from tpuc_bm1684x.operands import MAX_EXTENT, operand
+from tpuc_bm1684x.operands import MAX_EXTENT, dtype_of, operand
 
 Op = ArithmeticOp
 
 MOST_STEPS = 1000
 """Maximum number of steps: a step takes up to 60 commands, and the commands of a group are counted in 16 bits."""
 MOST_WEIGHT_BYTES = LANE_BYTES * 3 // 4
-"""Maximum size of the recurrent weights per lane."""
+"""Maximum size of recurrence and input filter per lane."""
 
-_RECURRENCE, _BIAS, _H, _C = 1, 2, 3, 4
+_RECURRENCE, _BIAS, _H, _C, _SUMS = 1, 2, 3, 4, 6
+_PACKED = {"recurrence": _RECURRENCE, "filter": FILTER, "sums": _SUMS, "bias": _BIAS}
+"""Operand index of each packed constant, in local-memory order."""
+_MATRICES = ("recurrence", "filter")
+_PIECE_BYTES = 64
+"""Size of one weight piece of 16-bit filters."""
+
+
+def weight_bytes(rows: int, columns: int, item_bytes: int) -> int:
+    """Bytes per lane of a matrix with its rows across lanes."""
+    row = columns * item_bytes
+    return slots_of(rows) * (row if item_bytes == DType.F32.bytes else round_up(row, _PIECE_BYTES))
 
 
 class RecurrentKernel(TileKernel[tpu.RecurrentSteps, Bm1684xAssembler]):
-    """Computes all gates of a step by one 1×1 convolution; the rest is elementwise.
+    """Projects the inputs of a tile by one convolution, then computes all gates of a step by one 1×1 convolution; the
+    rest is elementwise on gates that are densely packed in each lane.
 
     Steps are the reduction axis: the states stay in scratch buffers from its first tile to its last.
     """
@@ -63,29 +74,39 @@ class RecurrentKernel(TileKernel[tpu.RecurrentSteps, Bm1684xAssembler]):
     def refuse(self, node: Node[tpu.RecurrentSteps]) -> str | None:
         if node.op.steps > MOST_STEPS:
             return f"at most {MOST_STEPS} steps, there are {node.op.steps}"
-        rows = node.operand_types[0].dims[0]
-        if node.operand_types[0].storage.name != "f32" or rows % (LANES * GATES[node.op.kind]):
-            return f"gates of f32, each of a multiple of {LANES} rows"
-        if self._filter_bytes(node) > MOST_WEIGHT_BYTES:
-            return (
-                f"a recurrence of at most {MOST_WEIGHT_BYTES} bytes per lane, this one has {self._filter_bytes(node)}"
-            )
+        first = node.operand_types[0].storage.name
+        own = node.operand_types[FILTER].storage.name if self._has(node, FILTER) else first
+        if first != own or not {own, node.operand_types[_RECURRENCE].storage.name} <= {"f32", "f16", "bf16"}:
+            return f"inputs and filter of one type of floats, these are {first} and {own}"
+        if self._rows(node) % (LANES * GATES[node.op.kind]):
+            return f"gates of a multiple of {LANES} rows, all have {self._rows(node)}"
+        size = sum(self._matrix_bytes(node, name) for name in self._names(node) if name in _MATRICES)
+        if size > MOST_WEIGHT_BYTES:
+            return f"weights of at most {MOST_WEIGHT_BYTES} bytes per lane, these are {size}"
         if max(node.operand_types[0].dims) > MAX_EXTENT:
-            return f"at most {MAX_EXTENT} per dimension, these gates are {node.operand_types[0].dims}"
+            return f"at most {MAX_EXTENT} per dimension, the first operand is {node.operand_types[0].dims}"
         return None
 
-    def _filter_bytes(self, node: Node) -> int:
-        return slots_of(node.operand_types[0].dims[0]) * node.op.hidden_size * 4
+    def _rows(self, node: Node) -> int:
+        return node.operand_types[_RECURRENCE].dims[0]
+
+    def _matrix_bytes(self, node: Node, name: str) -> int:
+        type_ = node.operand_types[_PACKED[name]]
+        rows, columns = type_.dims
+        return weight_bytes(rows, columns, type_.storage.bits // 8)
 
     def _has(self, node: Node, index: int) -> bool:
         return len(node.operand_types) > index and not is_absent(node.operand_types[index])
 
+    def _names(self, node: Node) -> list[str]:
+        return [name for name, index in _PACKED.items() if self._has(node, index)]
+
     def _count(self, node: Node) -> int:
-        return node.operand_types[0].dims[1] // node.op.steps
+        return node.operand_types[0].dims[0] // node.op.steps
 
     def space(self, node: Node) -> Space:
-        def view(rows: int, columns: int) -> View:
-            return View((1, rows, 1, columns))
+        def view(rows: int, units: int) -> View:
+            return View((1, units, rows, 1), (rows * units, 1, units, 1))
 
         operands: list[View | None] = [None] * len(node.operand_types)
         operands[0] = view(*node.operand_types[0].dims)
@@ -105,64 +126,98 @@ class RecurrentKernel(TileKernel[tpu.RecurrentSteps, Bm1684xAssembler]):
         first, end = self._steps(node, tile)
         count = self._count(node)
         boxes = [Box((0, 0, 0, 0), view.shape) if view is not None else None for view in space.operands]
-        boxes[0] = Box((0, 0, 0, first * count), (1, node.operand_types[0].dims[0], 1, (end - first) * count))
+        boxes[0] = Box((0, 0, first * count, 0), (1, node.operand_types[0].dims[1], (end - first) * count, 1))
         return boxes
 
     def layouts(self, node: Node) -> Layouts:
         return Layouts(("aligned",) * len(node.operand_types), ("aligned",) * len(node.result_types))
 
     def constants(self, node: Node) -> Sequence[PackedConstant]:
-        found = [PackedConstant("filter"), COEFFICIENTS]
-        if self._has(node, _BIAS):
-            found.insert(1, PackedConstant("bias", alignment=4))
-        return found
+        found = [PackedConstant(name, alignment=0 if name in _MATRICES else 4) for name in self._names(node)]
+        return (*found, COEFFICIENTS)
 
     def constant_shape(self, node: Node, name: str, tile: Tile) -> tuple[int, int]:
         if name == COEFFICIENTS.name:
             return COEFFICIENTS_SHAPE
-        return LANES, self._filter_bytes(node) if name == "filter" else slots_of(node.operand_types[0].dims[0]) * 4
+        return LANES, self._matrix_bytes(node, name) if name in _MATRICES else slots_of(self._rows(node)) * 4
 
     def pack(self, node: Node, name: str, tile: Tile, arrays: Sequence[Array | None]) -> Array:
         if name == COEFFICIENTS.name:
             return coefficients()
-        array = arrays[_RECURRENCE if name == "filter" else _BIAS]
+        array, type_ = arrays[_PACKED[name]], node.operand_types[_PACKED[name]]
         assert array is not None
-        if name == "filter":
-            return pack_filter(
-                as_stored(array, node.operand_types[_RECURRENCE]).astype(np.float32)[:, :, None, None], 1
-            )
+        if name in _MATRICES:
+            packing = 1 if type_.storage.name == "f32" else _PIECE_BYTES * 8 // type_.storage.bits
+            return pack_filter(as_stored(array, type_)[:, :, None, None], packing)
         return by_lane(array.reshape(-1, 1).astype(np.float32))
 
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
-        rows, count = node.operand_types[0].dims[0], self._count(node)
+        rows, count, lmem = self._rows(node), self._count(node), Bm1684xLmem()
         padded = rows // GATES[node.op.kind]
-        lmem = Bm1684xLmem()
 
-        def size(channels: int) -> int:
-            return lmem.tensor_bytes("aligned", (1, channels, 1, count), 4)
+        def aligned(channels: int, width: int = count) -> int:
+            return lmem.tensor_bytes("aligned", (1, channels, 1, width), 4)
 
-        states = [Scratch("h", size(padded)), Scratch("c", size(padded)), Scratch("gates", size(rows))]
-        return (*states, *exponential_scratch((1, max(rows - padded, padded), 1, count)))
+        def close(channels: int) -> Shape4:
+            return (1, LANES, 1, channels // LANES * count)
+
+        states = [Scratch(name, lmem.tensor_bytes("aligned", close(padded), 4)) for name in ("h", "c")]
+        states.append(Scratch("gates", lmem.tensor_bytes("aligned", close(rows), 4)))
+        states += [Scratch("read", aligned(padded)), Scratch("sum", aligned(rows))]
+        if self._has(node, FILTER) or node.operand_types[0].storage.name != "f32":
+            states.append(Scratch("of_x", aligned(rows, tile.size("k") * count)))
+        return (*states, *exponential_scratch(close(rows)))
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
         layer = _Layer.of(node, placed, asm)
         if phase.starts:
             for index, state in ((_H, layer.h), (_C, layer.c)):
-                layer.copy(state, layer.padded, Scalar.of(0.0, DType.F32))
-                if self._has(node, index):
-                    layer.copy(state, node.op.hidden_size, operand(placed.operand(index)))
+                layer.start(state, operand(placed.operand(index)) if self._has(node, index) else None)
         first, end = self._steps(node, placed.tile)
-        x, y = placed.operand(0), placed.result
+        columns = (end - first) * layer.count
+        x, y = operand(placed.operand(0)), placed.result
+        if self._has(node, FILTER):
+            x = layer.project(x, node.operand_types[0].dims[1], columns)
+        elif x.dtype is not DType.F32:
+            x = layer.widened(x, columns)
         for step in range(first, end)[:: -1 if node.op.reverse else 1]:
-            layer.step(layer.part(operand(x), x.shape, step - first))
-            layer.copy(layer.part(operand(y), y.shape, step), node.op.hidden_size, layer.h)
+            layer.step(layer.part(x, columns, step - first, layer.rows))
+            layer.keep(layer.part(operand(y), y.shape[2], step, layer.padded), layer.h)
         if phase.ends and node.op.kind == "LSTM":
-            layer.copy(layer.part(operand(y), y.shape, node.op.steps), node.op.hidden_size, layer.c)
+            layer.keep(layer.part(operand(y), y.shape[2], node.op.steps, layer.padded), layer.c)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A range of gates of one step; groups of 64 units lie along h of `shape`."""
+
+    operand: Operand
+    slots: int
+    count: int
+
+    @property
+    def shape(self) -> Shape4:
+        """The shape in lanes, slots, and sequences."""
+        return (1, LANES, self.slots, self.count)
+
+    def gates(self, first: int, slots: int) -> _Part:
+        """Select `slots` slots starting at `first`."""
+        assert not isinstance(self.operand.layout, Layout)
+        offset = first * self.operand.layout[2] * self.operand.dtype.bytes
+        return _Part(_moved(self.operand, offset), slots, self.count)
+
+
+def _moved(place: Operand, offset: int) -> Operand:
+    return Operand(place.address + offset, place.dtype, place.layout)
 
 
 @dataclass(frozen=True)
 class _Layer:
-    """One tile, with access to its states and constants."""
+    """One tile, with access to its states and constants.
+
+    States and gates are densely packed in each lane: slots of 64 units, each with all sequences. In operands and
+    results of convolutions, every slot starts a new vector.
+    """
 
     op: tpu.RecurrentSteps
     asm: Bm1684xAssembler
@@ -170,11 +225,15 @@ class _Layer:
     rows: int
     padded: int
     count: int
+    dtype: DType
+    """Element type of the states that convolutions read."""
 
     @classmethod
     def of(cls, node: Node, placed: PlacedTile, asm: Bm1684xAssembler) -> _Layer:
-        rows, columns = node.operand_types[0].dims
-        return cls(node.op, asm, placed, rows, rows // GATES[node.op.kind], columns // node.op.steps)
+        type_ = node.operand_types[_RECURRENCE]
+        rows, columns = type_.dims[0], node.operand_types[0].dims[0]
+        padded, count = rows // GATES[node.op.kind], columns // node.op.steps
+        return cls(node.op, asm, placed, rows, padded, count, dtype_of(type_.storage))
 
     def _scratch(self, name: str) -> Operand:
         return Operand(self.placed.scratch[name].address, DType.F32)
@@ -187,53 +246,94 @@ class _Layer:
     def c(self) -> Operand:
         return self._scratch("c")
 
+    @property
+    def width(self) -> int:
+        """Elements of one gate per lane."""
+        return self.padded // LANES * self.count
+
     def gate(self, number: int) -> Operand:
-        """The buffer of one gate."""
-        plane = round_up(self.count * 4, EU_BYTES)
-        return Operand(self._scratch("gates").address + number * self.padded // LANES * plane, DType.F32)
+        """The packed buffer of one gate; the aligned layout must start at a whole vector."""
+        place = _moved(self._scratch("gates"), number * self.width * DType.F32.bytes)
+        return place if place.address % EU_BYTES == 0 else Operand(place.address, place.dtype, (0, 0, self.width, 1))
 
-    def shape(self, channels: int) -> Shape4:
-        return (1, channels, 1, self.count)
+    def part(self, whole: Operand, columns: int, step: int, rows: int) -> _Part:
+        """Select the columns of one step from a tensor of `columns` columns."""
+        stride = round_up(columns, whole.dtype.vector)
+        address = whole.address + step * self.count * whole.dtype.bytes
+        return _Part(Operand(address, whole.dtype, (0, 0, stride, 1)), rows // LANES, self.count)
 
-    def part(self, whole: Operand, shape: Shape4, step: int) -> Operand:
-        """The columns of one step."""
-        strides = whole.strides(shape)
-        return Operand(whole.address + step * self.count * whole.dtype.bytes, whole.dtype, strides)
+    def close(self, place: Operand) -> Operand:
+        """View a packed tensor as slots and sequences."""
+        return Operand(place.address, place.dtype, (0, 0, self.count, 1))
 
-    def copy(self, target: Operand, channels: int, source: Operand | Scalar) -> None:
-        arithmetic(self.asm, Op.COPY, self.shape(channels), target, source)
+    def keep(self, target: _Part, source: Operand) -> None:
+        """Copy a packed state to a tensor with aligned slots."""
+        convert(self.asm, target.shape, target.operand, self.close(source))
 
-    def do(self, operation: ArithmeticOp, result: Operand, left: Operand, right: Operand, channels: int = 0) -> None:
-        arithmetic(self.asm, operation, self.shape(channels or self.padded), result, left, right)
+    def start(self, state: Operand, given: Operand | None) -> None:
+        """Initialize a state; lanes without a unit hold 0."""
+        arithmetic(self.asm, Op.COPY, (1, LANES, 1, self.width), state, Scalar.of(0.0, DType.F32))
+        if given is None:
+            return
+        for slot in range(slots_of(self.op.hidden_size)):
+            lanes = min(LANES, self.op.hidden_size - slot * LANES)
+            target = Operand(state.address + slot * self.count * DType.F32.bytes, DType.F32, (0, 0, self.count, 1))
+            source = _moved(given, slot * round_up(self.count, given.dtype.vector) * given.dtype.bytes)
+            convert(self.asm, (1, lanes, 1, self.count), target, source)
 
-    def activate(self, target: Operand, source: Operand, channels: int, function: str) -> None:
-        shape = self.shape(channels)
+    def do(self, operation: ArithmeticOp, result: Operand, left: Operand, right: Operand, gates: int = 1) -> None:
+        arithmetic(self.asm, operation, (1, LANES, 1, gates * self.width), result, left, right)
+
+    def emitter(self, target: Operand, source: Operand, gates: int = 1) -> ActiveEmitter:
+        shape = (1, LANES, 1, gates * self.width)
         exponential = Exponential.at(self.asm, shape, self.placed.scratch, self.placed.constants)
-        emitter = ActiveEmitter(self.asm, shape, source, target, exponential, ())
-        if function == "sigmoid":
-            emitter.sigmoid()
-        else:
-            emitter.tanh()
+        return ActiveEmitter(self.asm, shape, source, target, exponential, ())
 
-    def of_h(self, source: Operand, first: int, gates: int) -> None:
-        """The recurrent part of a range of gates, including the bias."""
-        slots = first * self.padded // LANES
-        filters = self.placed.constants["filter"].address + slots * self.op.hidden_size * 4
-        bias = None
-        if "bias" in self.placed.constants:
-            bias = Operand(self.placed.constants["bias"].address + slots * 4, DType.F32, Layout.COMPACT)
+    def project(self, x: Operand, inputs: int, columns: int) -> Operand:
+        """Compute the input part of the gates for all steps of a tile."""
+        result = self._scratch("of_x")
+        self._product("filter", "sums", x, (inputs, 1, columns), result, 0, self.rows)
+        return result
+
+    def widened(self, gates: Operand, columns: int) -> Operand:
+        """Convert the input part of the gates to f32."""
+        result = self._scratch("of_x")
+        convert(self.asm, (1, self.rows, 1, columns), result, gates)
+        return result
+
+    def of_h(self, state: Operand, first: int, gates: int) -> _Part:
+        """Compute the recurrent part of a range of gates, including the bias."""
+        read, result = Operand(self.placed.scratch["read"].address, self.dtype), self._scratch("sum")
+        self.keep(self.part(read, self.count, 0, self.padded), state)
+        rows = gates * self.padded
+        self._product("recurrence", "bias", read, (self.op.hidden_size, 1, self.count), result, first, rows)
+        return self.part(result, self.count, 0, rows)
+
+    def _product(
+        self, name: str, bias: str, x: Operand, extents: tuple[int, int, int], result: Operand, first: int, rows: int
+    ) -> None:
+        """Multiply by the rows of a resident matrix starting at gate `first`, and add the bias if there is one."""
+        slots, constants = first * self.padded // LANES, self.placed.constants
+        row = weight_bytes(LANES, extents[0], x.dtype.bytes)
+        added = None
+        if bias in constants:
+            added = Operand(constants[bias].address + slots * 4, DType.F32, Layout.COMPACT)
         self.asm.record(
             Conv(
-                result=self.gate(first),
-                result_shape=self.shape(gates * self.padded),
-                input=source,
-                input_shape=(self.op.hidden_size, 1, self.count),
-                weight=Operand(filters, DType.F32, Layout.COMPACT),
-                bias=bias,
+                result=result,
+                result_shape=(1, rows, 1, extents[2]),
+                input=x,
+                input_shape=extents,
+                weight=Operand(constants[name].address + slots * row, x.dtype, Layout.COMPACT),
+                bias=added,
             )
         )
 
-    def step(self, inputs: Operand) -> None:
+    def add(self, first: int, sums: _Part, inputs: _Part) -> None:
+        """Add recurrent part and input part of the gates starting at `first`."""
+        arithmetic(self.asm, Op.ADD, sums.shape, self.close(self.gate(first)), sums.operand, inputs.operand)
+
+    def step(self, inputs: _Part) -> None:
         """Compute the next states from the input part of the gates."""
         match self.op.kind:
             case "LSTM":
@@ -243,46 +343,46 @@ class _Layer:
             case _:
                 self._rnn(inputs)
 
-    def _lstm(self, inputs: Operand) -> None:
+    def _lstm(self, inputs: _Part) -> None:
+        """Compute the tanh of the cell gate as 2 * sigmoid(2x) - 1 together with the other gates."""
         i, o, f, g = (self.gate(number) for number in range(4))
-        self.of_h(self.h, 0, 4)
-        self.do(Op.ADD, i, i, inputs, self.rows)
-        self.activate(i, i, 3 * self.padded, "sigmoid")
-        self.activate(g, g, self.padded, "tanh")
+        self.add(0, self.of_h(self.h, 0, 4), inputs)
+        own = self.emitter(g, g)
+        own.do(Op.ADD, g, g, g)
+        self.emitter(i, i, 4).sigmoid()
+        own.do(Op.ADD, g, g, g)
+        own.do(Op.SUB, g, g, 1.0)
         self.do(Op.MUL, i, i, g)
         self.do(Op.MUL, f, f, self.c)
         self.do(Op.ADD, self.c, i, f)
-        self.activate(g, self.c, self.padded, "tanh")
+        self.emitter(g, self.c).tanh()
         self.do(Op.MUL, self.h, o, g)
 
-    def _gru(self, inputs: Operand) -> None:
+    def _gru(self, inputs: _Part) -> None:
         z, r, n = (self.gate(number) for number in range(3))
-        before = self.op.linear_before_reset
-        self.of_h(self.h, 0, 3 if before else 2)
-        self.do(Op.ADD, z, z, inputs, 2 * self.padded)
-        self.activate(z, z, 2 * self.padded, "sigmoid")
+        slots = self.padded // LANES
+        before, others = self.op.linear_before_reset, inputs.gates(2 * slots, slots)
+        sums = self.of_h(self.h, 0, 3 if before else 2)
+        self.add(0, sums.gates(0, 2 * slots), inputs.gates(0, 2 * slots))
+        self.emitter(z, z, 2).sigmoid()
         if before:
-            self.do(Op.MUL, n, n, r)
+            own = sums.gates(2 * slots, slots)
+            close = self.close(n)
+            arithmetic(self.asm, Op.MUL, own.shape, close, own.operand, self.close(r))
+            arithmetic(self.asm, Op.ADD, own.shape, close, close, others.operand)
         else:
             self.do(Op.MUL, self.c, r, self.h)
-            self.of_h(self.c, 2, 1)
-        self.do(Op.ADD, n, n, self._gate_of(inputs, 2))
-        self.activate(n, n, self.padded, "tanh")
+            self.add(2, self.of_h(self.c, 2, 1), others)
+        self.emitter(n, n).tanh()
         self.do(Op.SUB, self.h, self.h, n)
         self.do(Op.MUL, self.h, self.h, z)
         self.do(Op.ADD, self.h, self.h, n)
 
-    def _rnn(self, inputs: Operand) -> None:
+    def _rnn(self, inputs: _Part) -> None:
         gate = self.gate(0)
-        self.of_h(self.h, 0, 1)
-        self.do(Op.ADD, gate, gate, inputs)
+        self.add(0, self.of_h(self.h, 0, 1), inputs)
+        emitter = self.emitter(self.h, gate)
         if self.op.activation == "Tanh":
-            self.activate(self.h, gate, self.padded, "tanh")
+            emitter.tanh()
         else:
-            arithmetic(self.asm, Op.MAX, self.shape(self.padded), self.h, gate, Scalar.of(0.0, DType.F32))
-
-    def _gate_of(self, inputs: Operand, number: int) -> Operand:
-        """One gate of the inputs, whole slots further on."""
-        assert not isinstance(inputs.layout, Layout)
-        offset = number * self.padded // LANES * inputs.layout[1] * inputs.dtype.bytes
-        return dataclasses.replace(inputs, address=inputs.address + offset)
+            emitter.do(Op.MAX, self.h, gate, 0.0)

@@ -1,4 +1,4 @@
-"""Recurrent layers: one product computes the input part of all gates for all steps, then the steps run in f32."""
+"""Recurrent layers: one product computes the input part of all gates for all steps, then the steps run in order."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from tpuc.api import F32, Lowering, LoweringBuilder, LoweringNode, Value, Wants
+from tpuc.api import FLOAT_MODES, Lowering, LoweringBuilder, LoweringNode, Value, Wants
 from tpuc_chip_parts.inner import InnerOps
 from tpuc_ops import top, tpu
 from tpuc_ops.shapes import is_absent
-from tpuc_ops.tpu.recurrent_steps import GATES
+from tpuc_ops.tpu.recurrent_steps import FILTER, GATES
 
 from tpuc_bm1684x.isa.geometry import LANES, round_up
-from tpuc_bm1684x.kernels.recurrent import MOST_STEPS, MOST_WEIGHT_BYTES
-from tpuc_bm1684x.lowerings.common import ALL, Array
+from tpuc_bm1684x.kernels.recurrent import MOST_STEPS, MOST_WEIGHT_BYTES, weight_bytes
+from tpuc_bm1684x.lowerings.common import ALL, FLOATS, Array, float_weight
 from tpuc_bm1684x.lowerings.table import TABLE
 
 
@@ -44,6 +44,15 @@ class _Sizes:
         """Rows of a gate, padded so that each gate starts in lane 0."""
         return round_up(self.hidden, LANES)
 
+    def weight_bytes(self, mode: str, columns: int) -> int:
+        """Bytes per lane of a weight matrix of all gates."""
+        return weight_bytes(self.gates * self.padded, columns, FLOAT_MODES[mode].bits // 8)
+
+    def is_projecting(self, mode: str) -> bool:
+        """True if the steps project the inputs: for 16-bit types, if the filter fits beside the recurrence."""
+        size = self.weight_bytes(mode, self.hidden) + self.weight_bytes(mode, self.inputs)
+        return mode != "f32" and size <= MOST_WEIGHT_BYTES
+
     def spread(self, array: Array) -> Array:
         """Pad the rows of each gate in `[gates * hidden, x]`."""
         rows = array.reshape(self.gates, self.hidden, -1)
@@ -66,25 +75,25 @@ class RecurrentAny(Lowering[Any]):
         sizes = _Sizes.of(node)
         if sizes.steps > MOST_STEPS:
             return f"at most {MOST_STEPS} steps, this one has {sizes.steps}"
-        weight = sizes.gates * sizes.padded // LANES * sizes.hidden * 4
+        weight = sizes.weight_bytes(_mode(node), sizes.hidden)
         if weight > MOST_WEIGHT_BYTES:
             return f"a recurrence of at most {MOST_WEIGHT_BYTES} bytes per lane, this one has {weight}"
         return None
 
     def requires(self, node: LoweringNode) -> Sequence[Wants]:
-        return (Wants.FLOAT,) * len(node.operand_types)
+        return (Wants.MODE if node.mode in FLOATS else Wants.FLOAT,) * len(node.operand_types)
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        op, do, sizes = node.op, InnerOps(node, build, F32), _Sizes.of(node)
-        x = node.operands[0]
+        op, do, sizes = node.op, InnerOps(node, build, FLOAT_MODES[_mode(node)]), _Sizes.of(node)
+        x = _cast(do, node.operands[0])
         if op.batch_first:
             x = do.permute(x, (1, 0, 2))
         x = do.reshape(x, (sizes.steps * sizes.count, sizes.inputs))
         ways = range(1 + op.bidirectional)
         runs = [self._run(node, do, sizes, x, way) for way in ways]
-        all_h = [do.reshape(do.permute(h, (1, 0)), (sizes.steps, 1, sizes.count, sizes.hidden)) for h, _ in runs]
+        all_h = [do.reshape(h, (sizes.steps, 1, sizes.count, sizes.hidden)) for h, _ in runs]
         last = [self._last(do, sizes, h, way) for way, h in zip(ways, all_h, strict=True)]
-        last_c = [do.reshape(do.permute(c, (1, 0)), (1, sizes.count, sizes.hidden)) for _, c in runs if c is not None]
+        last_c = [do.reshape(c, (1, sizes.count, sizes.hidden)) for _, c in runs if c is not None]
         names = node.result_names
         found = [self._joined(do, all_h, 1, (2, 0, 1, 3) if op.batch_first else None, names[0])]
         order = (1, 0, 2) if op.batch_first else None
@@ -110,63 +119,90 @@ class RecurrentAny(Lowering[Any]):
 
     def _run(self, node: LoweringNode, do: InnerOps, sizes: _Sizes, x: Value, way: int) -> tuple[Value, Value | None]:
         op, build = node.op, do.build
-        weight, recurrence = node.constants[1], node.constants[2]
-        assert weight is not None
+        recurrence = node.constants[2]
         assert recurrence is not None
-        rows = sizes.gates * sizes.hidden
-        bias = np.zeros((2, rows), np.float32)
-        if len(node.constants) > 3 and node.constants[3] is not None:
-            bias = node.constants[3].reshape(1 + op.bidirectional, 2, rows)[way]
-        before = getattr(op, "linear_before_reset", False)
-        added, own = bias.sum(0), None
-        if before:
-            added = added.copy()
-            added[2 * sizes.hidden :] = bias[0, 2 * sizes.hidden :]
-            own = bias[1].copy()
-            own[: 2 * sizes.hidden] = 0
-        filters = build.weight(f"filter{way}", sizes.spread(weight[way]))
-        biases = build.weight(f"sums{way}", sizes.spread(added).reshape(-1))
-        dims = (x.tensor.dims[0], filters.tensor.dims[0])
-        gates = do.do(tpu.MatMul(right_transpose=True), [x, filters, biases, build.none(), build.none()], dims)
-        gates = do.permute(gates, (1, 0))
+        added, own = _biases(node, sizes, way)
+        first, projection = self._inputs(node, do, sizes, x, way, added)
         steps = tpu.RecurrentSteps(
             kind=sizes.kind,
             hidden_size=sizes.hidden,
             steps=sizes.steps,
             reverse=bool(way),
-            linear_before_reset=before,
+            linear_before_reset=own is not None,
             activation=getattr(op, "activation", "Tanh"),
         )
-        name = f"{node.name}_way{way}"
-        operands = [gates, build.weight(f"recurrence{way}", sizes.spread(recurrence[way]))]
+        # States of tanh and sigmoid are at most 1 in magnitude; f16 keeps more digits of them.
+        narrow = "f16" if _mode(node) == "bf16" and steps.activation == "Tanh" else _mode(node)
+        operands = [first, float_weight(build, f"recurrence{way}", sizes.spread(recurrence[way]), narrow)]
         operands.append(build.none() if own is None else build.weight(f"bias{way}", sizes.spread(own).reshape(-1)))
         operands += [self._state(node, do, sizes, index, way) for index in ((4, 5) if sizes.kind == "LSTM" else (4,))]
-        h_columns = sizes.steps * sizes.count
+        if projection:
+            operands += [*[build.none()] * (FILTER - len(operands)), *projection]
+        name, count = f"{node.name}_way{way}", sizes.steps * sizes.count
         if sizes.kind != "LSTM":
-            return do.do(steps, operands, (sizes.hidden, h_columns), name), None
-        columns = h_columns + sizes.count
-        both = do.do(steps, operands, (sizes.hidden, columns), name)
-        h = do.slice(both, (0, 0), (sizes.hidden, h_columns))
-        return h, do.slice(both, (0, h_columns), (sizes.hidden, columns))
+            return do.do(steps, operands, (count, sizes.hidden), name), None
+        both = do.do(steps, operands, (count + sizes.count, sizes.hidden), name)
+        h = do.slice(both, (0, 0), (count, sizes.hidden))
+        return h, do.slice(both, (count, 0), (count + sizes.count, sizes.hidden))
+
+    def _inputs(
+        self, node: LoweringNode, do: InnerOps, sizes: _Sizes, x: Value, way: int, added: Array
+    ) -> tuple[Value, list[Value]]:
+        """The first operand of the steps with filter and bias; if they do not project, the gates of the inputs."""
+        weight, build = node.constants[1], do.build
+        assert weight is not None
+        filters = float_weight(build, f"filter{way}", sizes.spread(weight[way]), _mode(node))
+        sums = build.weight(f"sums{way}", sizes.spread(added).reshape(-1))
+        if sizes.is_projecting(_mode(node)):
+            return x, [filters, sums]
+        dims = (x.tensor.dims[0], filters.tensor.dims[0])
+        product = tpu.MatMul(right_transpose=True)
+        return do.do(product, [x, filters, sums, build.none(), build.none()], dims), []
 
     def _state(self, node: LoweringNode, do: InnerOps, sizes: _Sizes, index: int, way: int) -> Value:
-        """The initial state `[hidden, n]` of one direction."""
+        """An initial state `[n, hidden]` of one direction."""
         if not _is_there(node, index):
             return do.build.none()
         constant = node.constants[index]
         ways = 1 + node.op.bidirectional
         if constant is not None:
             state = constant.swapaxes(0, 1) if node.op.batch_first else constant
-            plain = state.reshape(ways, sizes.count, sizes.hidden)[way].T
+            plain = state.reshape(ways, sizes.count, sizes.hidden)[way]
             return do.build.weight(f"state{index}_{way}", np.ascontiguousarray(plain, np.float32))
-        value = node.operands[index]
+        value = _cast(do, node.operands[index])
         if node.op.batch_first:
             value = do.permute(value, (1, 0, 2))
         dims = (1, sizes.count, sizes.hidden)
         if ways > 1:
             value = do.slice(value, (way, 0, 0), (way + 1, *dims[1:]))
-        return do.permute(do.reshape(value, dims[1:]), (1, 0))
+        return do.reshape(value, dims[1:])
+
+
+def _cast(do: InnerOps, value: Value) -> Value:
+    """Convert a value to the type of the products."""
+    return value if value.tensor.storage == do.element else do.do(tpu.Cast(with_scale=False), [value])
+
+
+def _mode(node: LoweringNode) -> str:
+    """The float type of the products: f16 in integer modes if the chip has it."""
+    if node.mode in FLOATS:
+        return node.mode
+    return "f16" if node.chip is not None and "f16" in node.chip.modes else "f32"
 
 
 def _is_there(node: LoweringNode, index: int) -> bool:
     return len(node.operand_types) > index and not is_absent(node.operand_types[index])
+
+
+def _biases(node: LoweringNode, sizes: _Sizes, way: int) -> tuple[Array, Array | None]:
+    """The bias of the input part; and that of the recurrent part if the candidate scales it, else None."""
+    bias = np.zeros((2, sizes.gates * sizes.hidden), np.float32)
+    if len(node.constants) > 3 and node.constants[3] is not None:
+        bias = node.constants[3].reshape(1 + node.op.bidirectional, *bias.shape)[way]
+    if not getattr(node.op, "linear_before_reset", False):
+        return bias.sum(0), None
+    candidate = 2 * sizes.hidden
+    added, own = bias.sum(0), bias[1].copy()
+    added[candidate:] = bias[0, candidate:]
+    own[:candidate] = 0
+    return added, own
