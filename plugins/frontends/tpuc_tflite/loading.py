@@ -20,7 +20,7 @@ from tpuc_importing.files import read_bytes
 from tpuc_ops.arrays import Array
 
 from tpuc_tflite.graph import MOST_ELEMENTS, Graph, Quantisation, Shape, TensorEntry
-from tpuc_tflite.options import OptionReader, members
+from tpuc_tflite.options import CUSTOM, OptionReader, members
 from tpuc_tflite.sparse import Level, densify
 
 SCHEMA_VERSION = 3
@@ -203,6 +203,8 @@ class _Loader:
         if not outputs or "" in outputs:
             raise self._error(f"is damaged: {what} has no result")
         attributes = self._options(operator)
+        if domain:
+            attributes = {**attributes, CUSTOM: self._ints(operator, "CustomOptions").astype(np.uint8).tobytes()}
         inner = self._pick(names, self._ints(operator, "Intermediates"), f"the intermediates of {what}")
         if inner:
             attributes = {**attributes, INTERMEDIATES: inner}

@@ -8,6 +8,8 @@ from typing import Any
 
 from tpuc_ops.arrays import Array
 
+CUSTOM = "custom_options"
+"""The attribute that holds the bytes of a custom operator's options."""
 _SUFFIXES = ("AsNumpy", "IsNone", "Length")
 _FRAME = frozenset({"Init", "GetRootAs"})
 

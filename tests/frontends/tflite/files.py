@@ -72,6 +72,8 @@ class Node:
     options: tuple[str, Mapping[str, Any]] | None = None
     custom: str = field(default="")
     intermediates: Sequence[str] = ()
+    custom_options: bytes = b""
+    version: int = 1
 
 
 @dataclass(frozen=True)
@@ -95,11 +97,11 @@ def tflite_file(
     """The bytes of a file with one subgraph, and those that control flow runs."""
     b = flatbuffers.Builder(1024)
     graphs = [Subgraph(tensors, nodes, inputs, outputs), *more]
-    codes = list(dict.fromkeys((node.op, node.custom) for graph in graphs for node in graph.nodes))
+    codes = list(dict.fromkeys((node.op, node.custom, node.version) for graph in graphs for node in graph.nodes))
     buffers, subgraphs = [_buffer(b, None)], list[int]()
     for graph in graphs:
         subgraphs.append(_subgraph(b, graph, codes, buffers))
-    opcodes = [_code(b, op, custom) for op, custom in codes]
+    opcodes = [_code(b, *code) for code in codes]
     model = {
         "Version": version,
         "OperatorCodes": _offsets(b, opcodes),
@@ -110,12 +112,12 @@ def tflite_file(
     return bytes(b.Output())
 
 
-def _subgraph(b: Any, graph: Subgraph, codes: list[tuple[str, str]], buffers: list[int]) -> int:
+def _subgraph(b: Any, graph: Subgraph, codes: list[tuple[str, str, int]], buffers: list[int]) -> int:
     index = {tensor.name: i for i, tensor in enumerate(graph.tensors)} | {"": -1}
     start = len(buffers)
     buffers += [_buffer(b, tensor.data) for tensor in graph.tensors]
     tables = [_tensor(b, tensor, start + i) for i, tensor in enumerate(graph.tensors)]
-    operators = [_operator(b, node, codes.index((node.op, node.custom)), index) for node in graph.nodes]
+    operators = [_operator(b, node, codes.index((node.op, node.custom, node.version)), index) for node in graph.nodes]
     parts = {
         "Tensors": _offsets(b, tables),
         "Inputs": b.CreateNumpyVector(np.array([index[name] for name in graph.inputs], np.int32)),
@@ -198,6 +200,8 @@ def _operator(b: Any, node: Node, code: int, index: Mapping[str, int]) -> int:
     }
     if node.intermediates:
         fields["Intermediates"] = b.CreateNumpyVector(np.array([index[name] for name in node.intermediates], np.int32))
+    if node.custom_options:
+        fields["CustomOptions"] = b.CreateNumpyVector(np.frombuffer(node.custom_options, np.uint8))
     if node.options is not None:
         kind, values = node.options
         made = {name: _option(b, value) for name, value in values.items()}
@@ -212,9 +216,9 @@ def _option(b: Any, value: Any) -> Any:
     return b.CreateNumpyVector(np.array(value, np.int32)) if isinstance(value, (list, tuple)) else value
 
 
-def _code(b: Any, op: str, custom: str) -> int:
+def _code(b: Any, op: str, custom: str, version: int) -> int:
     number = tflite.BuiltinOperator.CUSTOM if custom else getattr(tflite.BuiltinOperator, op)
-    fields = {"DeprecatedBuiltinCode": min(number, 127), "BuiltinCode": number, "Version": 1}
+    fields = {"DeprecatedBuiltinCode": min(number, 127), "BuiltinCode": number, "Version": version}
     if custom:
         fields["CustomCode"] = b.CreateString(custom)
     return _table(b, "OperatorCode", fields)
