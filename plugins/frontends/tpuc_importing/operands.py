@@ -90,3 +90,13 @@ def unsigned_quotient(left: Value, right: Value, name: str, build: ImportBuilder
     """As `floor_quotient`, for positive divisors."""
     raised = build.build(top.AddConst(const_val=0.5), [left], f"{name}_raised")
     return build.build(top.Floor(), [build.build(top.Div(), [raised, right], f"{name}_quotient")], name)
+
+
+def whole_quotient(left: Value, right: Value, name: str, build: ImportBuilder, *, unsigned: bool) -> Value:
+    """Return the quotient of integers, truncated toward 0."""
+    if unsigned:
+        return unsigned_quotient(left, right, name, build)
+    signs = [build.build(top.Sign(), [one], f"{name}_sign{index}") for index, one in enumerate((left, right))]
+    sizes = [build.build(top.Abs(), [one], f"{name}_size{index}") for index, one in enumerate((left, right))]
+    whole = unsigned_quotient(sizes[0], sizes[1], f"{name}_whole", build)
+    return build.build(top.Mul(), [whole, build.build(top.Mul(), signs, f"{name}_sign")], name)

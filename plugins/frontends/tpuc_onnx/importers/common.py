@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from tpuc.api import ForeignNode, ImportBuilder, ImporterTable, Op, Value
-from tpuc_importing.operands import constant_input, integers, reshape, unsigned_quotient
-from tpuc_ops import top
+from tpuc_importing.operands import constant_input, integers, reshape
 
 Shape: TypeAlias = tuple[int, ...]
 
@@ -42,13 +41,3 @@ def with_number(node: ForeignNode, build: ImportBuilder, op: Op, index: int) -> 
 def is_integer(elem_type: str) -> bool:
     """True for ONNX element types, in lower case, that hold integers."""
     return elem_type.startswith(("int", "uint"))
-
-
-def whole_quotient(left: Value, right: Value, name: str, elem_type: str, build: ImportBuilder) -> Value:
-    """Return the quotient of integers of `elem_type`, truncated toward 0."""
-    if elem_type.startswith("u"):
-        return unsigned_quotient(left, right, name, build)
-    signs = [build.build(top.Sign(), [one], f"{name}_sign{index}") for index, one in enumerate((left, right))]
-    sizes = [build.build(top.Abs(), [one], f"{name}_size{index}") for index, one in enumerate((left, right))]
-    whole = unsigned_quotient(sizes[0], sizes[1], f"{name}_whole", build)
-    return build.build(top.Mul(), [whole, build.build(top.Mul(), signs, f"{name}_sign")], name)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from tpuc.api import ForeignNode, ImportBuilder, Op, Value
-from tpuc_importing.operands import scalar_operand
+from tpuc_importing.operands import scalar_operand, whole_quotient
 from tpuc_ops import top
 
 from tpuc_onnx.building import OnnxBuilder
-from tpuc_onnx.importers.common import TABLE, aligned, is_integer, whole_quotient, with_number
+from tpuc_onnx.importers.common import TABLE, aligned, is_integer, with_number
 
 
 @TABLE.imports("Add", "Mul", "Sum")
@@ -37,7 +37,8 @@ def div(node: ForeignNode, build: OnnxBuilder) -> Value:
     """Import a quotient; division by a constant becomes a product. Integer quotients are truncated toward 0."""
     kind = build.elem_type(node.inputs[0])
     if is_integer(kind):
-        return whole_quotient(aligned(node, build, 0), aligned(node, build, 1), node.outputs[0], kind, build)
+        left, right = aligned(node, build, 0), aligned(node, build, 1)
+        return whole_quotient(left, right, node.outputs[0], build, unsigned=kind.startswith("u"))
     scalar = scalar_operand(node, build)
     if scalar is not None and scalar[0] == 1 and scalar[1] != 0:
         return with_number(node, build, top.MulConst(const_val=1.0 / scalar[1]), 0)

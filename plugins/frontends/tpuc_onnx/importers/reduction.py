@@ -7,10 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 from tpuc.api import ForeignNode, Value
+from tpuc_importing.operands import whole_quotient
 from tpuc_ops import top
 
 from tpuc_onnx.building import OnnxBuilder
-from tpuc_onnx.importers.common import TABLE, axes_of, is_integer, whole_quotient
+from tpuc_onnx.importers.common import TABLE, axes_of, is_integer
 
 
 @TABLE.imports(*(f"Reduce{kind}" for kind in ("L1", "L2", "Max", "Mean", "Min", "Prod", "Sum")))
@@ -38,4 +39,4 @@ def _whole_mean(op: top.Reduce, x: Value, name: str, kind: str, build: OnnxBuild
     total = build.build(replace(op, mode="ReduceSum"), [x], f"{name}_sum")
     count = math.prod(x.tensor.dims[axis] for axis in op.axes)
     number = build.weight(f"{name}_count", np.full((1,) * total.tensor.rank, count))
-    return whole_quotient(total, number, name, kind, build)
+    return whole_quotient(total, number, name, build, unsigned=kind.startswith("u"))

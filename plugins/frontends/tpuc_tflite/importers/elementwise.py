@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tpuc.api import ForeignNode, Op, Uniform, Value
-from tpuc_importing.operands import floor_quotient
+from tpuc_importing.operands import floor_quotient, whole_quotient
 from tpuc_ops import top
 from tpuc_ops.elementwise import broadcast_type
 from tpuc_ops.quant.tflite import wide_difference
@@ -44,7 +44,13 @@ def sub(node: ForeignNode, build: TfliteBuilder) -> Value | Arranged:
 
 @TABLE.imports("DIV")
 def div(node: ForeignNode, build: TfliteBuilder) -> Value | Arranged:
-    """Import a quotient; division by a constant becomes a product."""
+    """Import a quotient, of integers without a scale truncated toward 0; division of other values by a constant becomes
+    a product.
+    """
+    if _is_whole(node, build) and not build.is_quantised():
+        operands, order = aligned(node, build, (0, 1))
+        whole = whole_quotient(operands[0], operands[1], f"{node.outputs[0]}_whole", build, unsigned=False)
+        return finish(node, build, top.AddConst(const_val=0.0), [whole], order)
     number = scalar(node, build)
     if number is not None and number[0] == 1 and number[1] != 0:
         return _with_number(node, build, top.MulConst(const_val=1.0 / number[1]), 0)
