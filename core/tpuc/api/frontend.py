@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
@@ -98,6 +98,20 @@ class ImportOptions:
         return bool(self.input_names or self.fixed_inputs)
 
 
+@dataclass(frozen=True)
+class NetworkPart:
+    """One of the networks that a model consists of; the file calls it by the name of its module.
+
+    `input_types` and `output_types` are stored types by position: `f32`, `f16`, `bf16`, `i32`, `mode` for the floats of
+    the compilation's mode, or empty for what the chip chooses. Parts of one `group` keep their constants together.
+    """
+
+    module: Module
+    input_types: tuple[str, ...] = ()
+    output_types: tuple[str, ...] = ()
+    group: str = ""
+
+
 class Frontend(ABC):
     """A reader of one foreign format."""
 
@@ -114,6 +128,18 @@ class Frontend(ABC):
     @abstractmethod
     def read(self, path: Path, options: ImportOptions, registry: Any) -> Module:
         """Read a TOP module with weights. Raises InvalidModel or Unsupported with a sentence."""
+
+    def parts(self, path: Path, options: ImportOptions, registry: Any) -> Iterable[NetworkPart]:
+        """Read a model that compiles to several networks of one file, in their order; those of a group follow each
+        other. Empty where `read` returns the network to compile. Raises like `read`.
+        """
+        return ()
+
+    def companions(self, path: Path) -> Mapping[str, Path]:
+        """Return files that programs need beside a compiled model of several networks, by their names in the folder
+        `config` beside it.
+        """
+        return {}
 
     def simplified(self, path: Path, options: ImportOptions) -> Mapping[str, bytes]:
         """The simplified network in its own format, before translation: files by name suffix (`_opt.onnx`). Empty where

@@ -70,6 +70,10 @@ class App:
         """Print a result to stdout."""
         click.echo(text)
 
+    def stream(self, text: str) -> None:
+        """Print a piece of a result to stdout at once, without ending the line."""
+        click.echo(text, nl=False)
+
     def table(self, rows: Sequence[Sequence[str]], mark: Mark | None = None, *, has_head: bool = True) -> None:
         """Print a table to stdout, formatted for a terminal or a pipe; the first row is the header."""
         from tpuc_driver.cli.tables import write_table

@@ -24,6 +24,10 @@ class Called(App):
         """Store a result."""
         self.lines.append(text)
 
+    def stream(self, text: str) -> None:
+        """Store a piece of a result."""
+        self.lines.append(text)
+
     def result_json(self, value: Any) -> None:
         """Store the values of a result."""
         self.values.append(value)

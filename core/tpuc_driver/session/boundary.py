@@ -23,7 +23,8 @@ class Boundary:
     `fuse_preprocess`: images go in as bytes, in `customization_format` if that is given; with `aligned_input` they lie
     as a camera's hardware leaves them. `quant_input` and `quant_output`: values go in and come out as they are stored,
     all or those at the positions in the lists, counted from 1. `float_input` and `float_output`: floats go in and
-    come out, whatever the network's file has. `state` says who keeps states between runs: the program (`external`), to
+    come out, whatever the network's file has. `input_types` and `output_types` name element types by position (f32,
+    f16, bf16, i32; empty: as it would be). `state` says who keeps states between runs: the program (`external`), to
     which they are inputs and outputs, or the file (`internal`): those of the network's file, and each `state_pair`,
     `INPUT=OUTPUT`.
     """
@@ -39,6 +40,8 @@ class Boundary:
     float_output: bool = False
     state: str = "external"
     state_pair: tuple[str, ...] = ()
+    input_types: tuple[str, ...] = ()
+    output_types: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for option, needed, is_given, has_it in (
@@ -137,6 +140,9 @@ class Boundary:
                     quant_output_list=self.quant_output_list,
                 )
             )
+        if self.input_types or self.output_types:
+            definition = registry.get("tpuc.passes", "set-boundary-types")
+            passes.append(definition(inputs=self.input_types, outputs=self.output_types))
         return passes
 
 

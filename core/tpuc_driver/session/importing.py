@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Unpack
 
-from tpuc.api.frontend import Frontend, HostEngine, ImportOptions
+from tpuc.api.frontend import Frontend, HostEngine, ImportOptions, NetworkPart
 from tpuc.errors import PluginError, Unsupported, UsageError
 from tpuc.files import file_stem, utf8, write_atomic
 from tpuc.interpreter import Interpreter
@@ -26,13 +27,31 @@ SPECIALIZING = {"input_names": "--input-names", "dims": "--dim", "fixed_inputs":
 
 def read_network(registry: Registry, path: Path, settings: NetworkSettings) -> Module:
     """As it stands in the file; raises Unsupported when no installed front end reads it."""
+    frontend, file, options = _reading(registry, path, settings)
+    return frontend.read(file, options, registry)
+
+
+def read_parts(registry: Registry, path: Path, settings: NetworkSettings) -> Iterable[NetworkPart]:
+    """Read the networks that the model consists of; empty where it is one network. Raises like `read_network`."""
+    frontend, file, options = _reading(registry, path, settings)
+    return frontend.parts(file, options, registry)
+
+
+def read_companions(registry: Registry, path: Path) -> Mapping[str, bytes]:
+    """Read the files that belong beside a compiled model of several networks, by name."""
+    frontend, file = _frontend(registry, path)
+    return {name: one.read_bytes() for name, one in frontend.companions(file).items()}
+
+
+def _reading(registry: Registry, path: Path, settings: NetworkSettings) -> tuple[Frontend, Path, ImportOptions]:
+    """Find the front end, the file that it reads, and options that it heeds."""
     (frontend, file), options = _frontend(registry, path), _options(path, settings)
     for field, option in SPECIALIZING.items():
         if getattr(options, field) and field not in frontend.specializes_by:
             raise Unsupported(
                 f"{path}: front end '{frontend.name}' has no {option}; export the network to ONNX for it."
             )
-    return frontend.read(file, options, registry)
+    return frontend, file, options
 
 
 def keep_simplified(registry: Registry, path: Path, settings: NetworkSettings, folder: Path) -> None:

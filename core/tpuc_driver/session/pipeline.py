@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 from tpuc.api.chip import FLOAT_MODES, LoadedModel
+from tpuc.api.frontend import NetworkPart
 from tpuc.errors import CalibrationError, Unsupported, UsageError
 from tpuc.files import file_stem
 from tpuc.ir import Module
@@ -22,8 +23,10 @@ from tpuc_driver.session.calibrated_on import calibrated_on
 from tpuc_driver.session.checking import fitted_labels, self_check
 from tpuc_driver.session.configuration import STAGES, Configuration
 from tpuc_driver.session.hints import hint_at_fusing
+from tpuc_driver.session.importing import read_companions, read_parts
 from tpuc_driver.session.modes import compiled_mode, needs_calibration, takes_calibration
 from tpuc_driver.session.overflow import has_limits, seen_magnitudes
+from tpuc_driver.session.parts import PartsCompiler
 from tpuc_driver.session.promise import meet_accuracy
 from tpuc_driver.session.reports import CompileReport, SelfCheck
 from tpuc_driver.session.running import compile_report
@@ -57,9 +60,31 @@ def transform(configuration: Configuration, path: Path, settings: NetworkSetting
 def compile_network(configuration: Configuration, path: Path, model: Path, settings: CompileSettings) -> CompileReport:
     """From a network file to the compiled file `model`."""
     configuration.clock.expect(*_stages(configuration, settings))
+    parts = read_parts(configuration.registry, path, NetworkSettings(**chosen(settings, NetworkSettings)))
+    if parts:
+        return _compile_parts(configuration, path, model, settings, parts)
     module = transform(configuration, path, NetworkSettings(**chosen(settings, NetworkSettings)))
     check_channels(inputs_of(module))
     return deploy(configuration, module, model, prepared(configuration, path, module, settings))
+
+
+def _compile_parts(
+    configuration: Configuration, path: Path, model: Path, settings: CompileSettings, parts: Iterable[NetworkPart]
+) -> CompileReport:
+    def optimize(module: Module) -> None:
+        configuration.keep_origin(module, None)
+        with configuration.clock.timed("optimise"):
+            configuration.manager(configuration.context()).run_pipeline("top-optimize", module)
+        configuration.keep(module, "")
+
+    return PartsCompiler(
+        configuration,
+        model,
+        settings,
+        optimize,
+        lambda module, step: build(configuration, module, _recipe(step)) and None,
+        lambda module, step: finish(configuration, module, model, step),
+    ).run(parts, read_companions(configuration.registry, path))
 
 
 def _stages(configuration: Configuration, settings: CompileSettings) -> list[str]:

@@ -1,0 +1,176 @@
+"""The networks of a decoder: embedding, one block for a whole prompt or for the next token, and the head.
+
+Names, order and shapes of inputs and outputs are those that the vendor's language-model programs expect. S is the
+sequence length, H the hidden size, n the number of key and value heads, d their size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tpuc.api import Module, Value
+from tpuc_ops.arrays import Array
+
+from tpuc_llm.family import BlockWeights, Linear, Shape
+from tpuc_llm.graphs import Graph, rotary_tables
+
+OUTPUTS = ("output_states", "k_cache", "v_cache")
+
+
+@dataclass(frozen=True)
+class Rotation:
+    """Cosines and sines of the positions of the tokens: [1, tokens, 1, d]."""
+
+    cosines: Value
+    sines: Value
+
+    def apply(self, graph: Graph, x: Value, name: str) -> Value:
+        """Rotate pairs (i, i + d / 2) of the last dimension of [1, tokens, heads, d]."""
+        axis, size = x.tensor.rank - 1, x.tensor.dims[-1]
+        low = graph.part(x, axis, 0, size // 2, f"{name}_low")
+        high = graph.part(x, axis, size // 2, size, f"{name}_high")
+        turned = graph.mul(graph.concat([high, low], axis, f"{name}_turned"), self.sines, f"{name}_sines")
+        return graph.add(graph.mul(x, self.cosines, f"{name}_cosines"), turned, name)
+
+
+@dataclass(frozen=True)
+class Attended:
+    """What a block computed: the states behind it, and the keys and values of its tokens [1, tokens, n, d]."""
+
+    states: Value
+    keys: Value
+    values: Value
+
+
+@dataclass(frozen=True)
+class Block:
+    """One block over `tokens` tokens, in a graph; `history` are keys and values of the tokens before them."""
+
+    graph: Graph
+    shape: Shape
+    weights: BlockWeights
+    tokens: int
+    prefix: str = ""
+
+    def rotation(self, positions: Value, context: int) -> Rotation:
+        """Look up the tables of `context` positions by position numbers [1, tokens]."""
+        tables = rotary_tables(self.shape.frequencies, context, self.shape.rope_factor)
+        found = [
+            self.graph.reshape(
+                self.graph.rows(table, positions, f"{self.prefix}{name}"),
+                (1, self.tokens, 1, self.shape.head_size),
+                f"{self.prefix}{name}_per_token",
+            )
+            for name, table in zip(("cosines", "sines"), tables, strict=True)
+        ]
+        return Rotation(*found)
+
+    def attend(
+        self,
+        x: Value,
+        rotation: Rotation,
+        mask: Value,
+        history: tuple[Value, Value] | None = None,
+        name_of_states: str = "",
+    ) -> Attended:
+        """Append attention and MLP behind states [1, tokens, H]; `mask` is added to scores [1, 1, tokens, keys]."""
+        graph, weights, eps, name = self.graph, self.weights, self.shape.norm_eps, self.prefix
+        h = graph.norm(x, weights.attention_norm, eps, f"{name}attention_norm")
+        q = self._heads(graph.linear(h, weights.q, f"{name}q"), self.shape.heads, weights.q_norm, "q")
+        k = self._heads(graph.linear(h, weights.k, f"{name}k"), self.shape.kv_heads, weights.k_norm, "k")
+        v = graph.linear(h, weights.v, f"{name}v")
+        q = rotation.apply(graph, q, f"{name}q_rotated")
+        k = rotation.apply(graph, k, f"{name}k_cache")
+        v = graph.reshape(v, (1, self.tokens, self.shape.kv_heads, self.shape.head_size), f"{name}v_cache")
+        context = self._context(q, k, v, mask, history)
+        x = graph.add(x, graph.linear(context, weights.o, f"{name}o"), f"{name}attention_states")
+        h = graph.norm(x, weights.mlp_norm, eps, f"{name}mlp_norm")
+        gate = graph.silu(graph.linear(h, weights.gate, f"{name}gate"), f"{name}gate_silu")
+        gated = graph.mul(gate, graph.linear(h, weights.up, f"{name}up"), f"{name}gated")
+        states = graph.add(
+            x, graph.linear(gated, weights.down, f"{name}down"), name_of_states or f"{name}output_states"
+        )
+        return Attended(states, k, v)
+
+    def _heads(self, x: Value, count: int, norm: Array | None, name: str) -> Value:
+        x = self.graph.reshape(x, (1, self.tokens, count, self.shape.head_size), f"{self.prefix}{name}_heads")
+        if norm is None:
+            return x
+        return self.graph.norm(x, norm, self.shape.norm_eps, f"{self.prefix}{name}_norm")
+
+    def _context(self, q: Value, k: Value, v: Value, mask: Value, history: tuple[Value, Value] | None) -> Value:
+        """Attention itself; the query heads of one key head are rows of one product."""
+        graph, name, tokens, shape = self.graph, self.prefix, self.tokens, self.shape
+        heads, group, size = shape.kv_heads, shape.group, shape.head_size
+        if history is not None:
+            k = graph.concat([history[0], k], 1, f"{name}keys")
+            v = graph.concat([history[1], v], 1, f"{name}values")
+        rows = (1, heads, group * tokens, size)
+        if tokens > 1:
+            q = graph.reshape(q, (tokens, heads, group, size), f"{name}q_grouped")
+            q = graph.permute(q, (1, 2, 0, 3), f"{name}q_by_head")
+            mask = graph.concat([mask] * group, 2, f"{name}mask_of_group")
+        q = graph.reshape(q, rows, f"{name}q_rows")
+        scores = graph.product(q, graph.permute(k, (0, 2, 3, 1), f"{name}keys_by_head"), f"{name}products")
+        scores = graph.add(graph.scaled(scores, size**-0.5, f"{name}scores"), mask, f"{name}masked_scores")
+        shares = graph.softmax(scores, f"{name}shares")
+        context = graph.product(shares, graph.permute(v, (0, 2, 1, 3), f"{name}values_by_head"), f"{name}context_rows")
+        if tokens > 1:
+            context = graph.reshape(context, (heads, group, tokens, size), f"{name}context_by_head")
+            context = graph.permute(context, (2, 0, 1, 3), f"{name}context_by_token")
+        return graph.reshape(context, (1, tokens, shape.heads * size), f"{name}context")
+
+
+def block_inputs(shape: Shape, tokens: int, history: int) -> Mapping[str, tuple[int, ...]]:
+    """Return the inputs of a block network in order; with `history` rows of keys and values of tokens before."""
+    keys = history + tokens if history else tokens
+    inputs: dict[str, tuple[int, ...]] = {
+        "input_states": (1, tokens, shape.hidden),
+        "position_ids": (1, tokens),
+        "attention_mask": (1, 1, tokens, keys),
+    }
+    if history:
+        past = (1, history, shape.kv_heads, shape.head_size)
+        inputs |= {"history_k": past, "history_v": past}
+    return inputs
+
+
+def block_network(
+    source: str,
+    name: str,
+    shape: Shape,
+    weights: BlockWeights,
+    length: int,
+    *,
+    decode: bool,
+    last_norm: Array | None = None,
+) -> Module:
+    """Build one block: for a prompt of `length` tokens, or to `decode` one token behind a history of `length`.
+
+    `last_norm`, the norm before the head, belongs to the last block.
+    """
+    tokens = 1 if decode else length
+    graph = Graph(source, name, block_inputs(shape, tokens, length if decode else 0), OUTPUTS)
+    block = Block(graph, shape, weights, tokens)
+    given = graph.inputs
+    history = (given["history_k"], given["history_v"]) if decode else None
+    rotation = block.rotation(given["position_ids"], length)
+    name_of_states = OUTPUTS[0] if last_norm is None else "block_states"
+    done = block.attend(given["input_states"], rotation, given["attention_mask"], history, name_of_states)
+    states = done.states
+    if last_norm is not None:
+        states = graph.norm(states, last_norm, shape.norm_eps, "last_norm")
+    return graph.module(dict(zip(OUTPUTS, (states, done.keys, done.values), strict=True)))
+
+
+def embedding_network(source: str, name: str, table: Array, tokens: int) -> Module:
+    """Build the lookup of `tokens` token ids."""
+    graph = Graph(source, name, {"input_ids": (1, tokens)}, ("input_embeds",))
+    return graph.module({"input_embeds": graph.rows(table, graph.inputs["input_ids"], "embedding")})
+
+
+def head_network(source: str, shape: Shape, head: Array) -> Module:
+    """Build the logits of one token."""
+    graph = Graph(source, "lm_head", {"hidden_states": (1, shape.hidden)}, ("m_logits",))
+    return graph.module({"m_logits": graph.linear(graph.inputs["hidden_states"], Linear(head), "head")})

@@ -1,0 +1,162 @@
+"""What a family of decoders has to say: its shape, and where its weights are.
+
+A family is one file; an entry point of the group `tpuc.llm_families`, named like the `model_type` of `config.json`,
+names its class.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from tpuc.api import Unsupported
+from tpuc_ops.arrays import Array
+
+from tpuc_llm.checkpoint import CONFIG, Checkpoint
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The extents and constants of a decoder.
+
+    `frequencies` are radians per position, one for each pair (i, i + head_size / 2) of a head's elements; `rope_factor`
+    multiplies cosines and sines.
+    """
+
+    layers: int
+    hidden: int
+    heads: int
+    kv_heads: int
+    head_size: int
+    inner: int
+    vocabulary: int
+    context: int
+    norm_eps: float
+    frequencies: Array
+    rope_factor: float = 1.0
+
+    @property
+    def group(self) -> int:
+        """Query heads that read one key and value head."""
+        return self.heads // self.kv_heads
+
+
+@dataclass(frozen=True)
+class Linear:
+    """A product with `weight: [outputs, inputs]`, and a bias if there is one."""
+
+    weight: Array
+    bias: Array | None = None
+
+
+@dataclass(frozen=True)
+class BlockWeights:
+    """The weights of one block; norms are the factors of RMSNorm.
+
+    `q_norm` and `k_norm` normalize each head before rotation.
+    """
+
+    attention_norm: Array
+    q: Linear
+    k: Linear
+    v: Linear
+    o: Linear
+    mlp_norm: Array
+    gate: Linear
+    up: Linear
+    down: Linear
+    q_norm: Array | None = None
+    k_norm: Array | None = None
+
+
+class Family(ABC):
+    """Decoders whose `config.json` has one `model_type`."""
+
+    api_version: ClassVar[int] = 1
+
+    @abstractmethod
+    def shape(self, checkpoint: Checkpoint) -> Shape:
+        """Return the extents. Raises Unsupported for what the configuration asks for and is not built."""
+
+    @abstractmethod
+    def embedding(self, checkpoint: Checkpoint) -> Array:
+        """Return the embedding table: [vocabulary, hidden]."""
+
+    @abstractmethod
+    def block(self, checkpoint: Checkpoint, index: int) -> BlockWeights:
+        """Return the weights of one block."""
+
+    @abstractmethod
+    def head(self, checkpoint: Checkpoint) -> tuple[Array, Array]:
+        """Return the last norm and the head: [hidden] and [vocabulary, hidden]."""
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Typed access to `config.json`; refusals name the folder and the key."""
+
+    checkpoint: Checkpoint
+    values: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    @staticmethod
+    def of(checkpoint: Checkpoint) -> Reader:
+        return Reader(checkpoint, checkpoint.config)
+
+    def refuse(self, what: str) -> Unsupported:
+        """The error for a configuration that is not built."""
+        return Unsupported(f"{self.checkpoint.folder / CONFIG}: {what}")
+
+    def extent(self, key: str, default: int | None = None) -> int:
+        """Return a whole number above 0."""
+        value = self.values.get(key)
+        value = default if value is None else value
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < 1 << 31:
+            raise self.refuse(f"{key} is {value!r}, it has to be a whole number above 0. Check the file.")
+        return value
+
+    def number(self, key: str, default: float | None = None) -> float:
+        """Return a finite number above 0."""
+        value = self.values.get(key)
+        value = default if value is None else value
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
+            raise self.refuse(f"{key} is {value!r}, it has to be a number above 0. Check the file.")
+        return float(value)
+
+    def require(self, key: str, values: Sequence[Any]) -> None:
+        """Refuse a value of a key that is there and none of these."""
+        if key in self.values and self.values[key] not in values:
+            shown = " or ".join(str(value) for value in values)
+            raise self.refuse(f"{key} is {self.values[key]!r}, and only {shown} is built here. Choose another model.")
+
+    def frequencies(self, head_size: int) -> Array:
+        """Return the radians per position of every pair; scaled rotary positions are refused by name.
+
+        Source: Su et al., "RoFormer", https://arxiv.org/abs/2104.09864.
+        """
+        rope: Any = self.values.get("rope_parameters") or self.values.get("rope_scaling") or {}
+        if not isinstance(rope, dict):
+            raise self.refuse(f"rope_scaling is {rope!r}, it has to be an object. Check the file.")
+        inner = Reader(self.checkpoint, {**rope})
+        kind = inner.values.get("rope_type") or inner.values.get("type") or "default"
+        base = inner.number("rope_theta", self.number("rope_theta", 10000.0))
+        plain = base ** (-np.arange(head_size // 2) / (head_size / 2))
+        if kind == "default":
+            return plain
+        if kind == "llama3":
+            return _llama3(inner, plain)
+        raise self.refuse(
+            f"rotary positions of type {kind!r} are not built; default and llama3 are. Choose another model."
+        )
+
+
+def _llama3(rope: Reader, plain: Array) -> Array:
+    """Scale low frequencies by `factor`, keep high ones, and blend between them (Llama 3.1's published rule)."""
+    factor, original = rope.number("factor"), rope.number("original_max_position_embeddings")
+    low, high = rope.number("low_freq_factor"), rope.number("high_freq_factor")
+    turns = original * plain / (2 * math.pi)
+    share = np.clip((turns - low) / (high - low), 0.0, 1.0)
+    return plain * (share + (1 - share) / factor)

@@ -1,0 +1,40 @@
+"""The front end as the registry sees it: folders with a `config.json` of Hugging Face."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from tpuc.api import Frontend, ImportOptions, Module, NetworkPart
+
+COMPANIONS = ("config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json")
+
+
+class LlmFrontend(Frontend):
+    """Decoder language models. `--dim seq=N` chooses the sequence length, the model's own context by default."""
+
+    name = "llm"
+    suffixes = ()
+    folder_file = "config.json"
+    specializes_by = frozenset({"dims"})
+
+    def read(self, path: Path, options: ImportOptions, registry: Any) -> Module:
+        """Read the whole model as one network: token ids [1, S] to logits [1, S, vocabulary], causal."""
+        from tpuc_llm.model import LanguageModel
+
+        return LanguageModel.open(path.parent, options, registry).whole()
+
+    def parts(self, path: Path, options: ImportOptions, registry: Any) -> Iterator[NetworkPart]:
+        """Read the networks of the file: embedding, blocks for a prompt and for one token, head."""
+        from tpuc_llm.model import LanguageModel
+
+        return LanguageModel.open(path.parent, options, registry).parts()
+
+    def companions(self, path: Path) -> Mapping[str, Path]:
+        """Return the tokenizer and what the model says about generation."""
+        files = [path.parent / name for name in COMPANIONS]
+        return {file.name: file for file in files if file.is_file()}
+
+
+FRONTEND = LlmFrontend()

@@ -1,0 +1,161 @@
+"""Run the networks of a compiled language model on the simulator, token by token."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from tpuc.api import LoadedModel, UsageError, numpy_dtype
+from tpuc_ops.arrays import Array
+
+from tpuc_llm.model import MASKED
+
+Load = Callable[[str], LoadedModel]
+Run = Callable[[LoadedModel, dict[str, Array]], dict[str, Array]]
+
+
+@dataclass
+class CompiledDecoder:
+    """The networks of one file, found by name; keys and values of every layer between tokens.
+
+    `load` opens a network by name, `run` simulates it. `names` are all networks of the file.
+    """
+
+    names: Sequence[str]
+    load: Load
+    run: Run
+    position: int = 0
+    """Tokens whose keys and values are known."""
+    _loaded: dict[str, LoadedModel] = field(default_factory=dict[str, LoadedModel])
+    _history: list[tuple[Array, Array]] = field(default_factory=list[tuple[Array, Array]])
+
+    def __post_init__(self) -> None:
+        missing = [name for name in ("embedding", "embedding_cache", "block_0", "block_cache_0", "lm_head")
+                   if name not in self.names]  # fmt: skip
+        if missing:
+            raise UsageError(
+                f"the file has no network '{missing[0]}', so it is no language model; compile a model's folder."
+            )
+
+    @property
+    def layers(self) -> int:
+        """Blocks."""
+        return sum(name.startswith("block_cache_") for name in self.names)
+
+    @property
+    def length(self) -> int:
+        """Tokens of the longest prompt, and of prompt and answer together."""
+        return self._network("embedding").inputs[0].shape[1]
+
+    def prefill(self, ids: Sequence[int]) -> Array:
+        """Take a prompt; return the logits behind its last token: [vocabulary].
+
+        Raises UsageError for a prompt that is empty or longer than the file takes.
+        """
+        length, count = self.length, len(ids)
+        if not 0 < count <= length:
+            raise UsageError(
+                f"the prompt has {count} tokens, the file takes 1 to {length}; compile it with --dim seq=N for more."
+            )
+        tokens = np.zeros((1, length), np.int32)
+        tokens[0, :count] = ids
+        (states,) = self._run("embedding", tokens)
+        allowed = np.tri(length, dtype=bool)
+        mask = np.where(allowed, 0.0, MASKED)[None, None]
+        positions = np.arange(length, dtype=np.int32)[None]
+        self._history = []
+        for layer in range(self.layers):
+            states, keys, values = self._run(f"block_{layer}", states, positions, mask)
+            keys, values = keys.copy(), values.copy()
+            keys[:, count:], values[:, count:] = 0, 0
+            self._history.append((keys, values))
+        self.position = count
+        return self._head(states[:, count - 1])
+
+    def step(self, token: int) -> Array:
+        """Take one more token; return the logits behind it: [vocabulary]. Raises UsageError when the file is full."""
+        length, place = self.length, self.position
+        if place >= length:
+            raise UsageError(
+                f"the file holds {length} tokens of prompt and answer; compile it with --dim seq=N for more."
+            )
+        (states,) = self._run("embedding_cache", np.array([[token]], np.int32))
+        mask = np.where(np.arange(length + 1) < place, 0.0, MASKED)[None, None, None]
+        mask[..., length] = 0.0
+        positions = np.array([[place]], np.int32)
+        for layer, (keys, values) in enumerate(self._history):
+            states, key, value = self._run(f"block_cache_{layer}", states, positions, mask, keys, values)
+            keys[:, place], values[:, place] = key[:, 0], value[:, 0]
+        self.position = place + 1
+        return self._head(states[:, 0])
+
+    def cycles(self, profiles: Sequence[str]) -> tuple[int, int] | None:
+        """Return predicted cycles until the first token, and of each next one; None without a timing model."""
+        if not profiles:
+            return None
+
+        def total(names: Iterable[str]) -> int:
+            return sum(self._network(name).timeline(profiles[0]).cycles for name in names)
+
+        layers = range(self.layers)
+        first = total(["embedding", *(f"block_{layer}" for layer in layers), "lm_head"])
+        return first, total(["embedding_cache", *(f"block_cache_{layer}" for layer in layers), "lm_head"])
+
+    def _head(self, states: Array) -> Array:
+        (logits,) = self._run("lm_head", states)
+        return logits.reshape(-1).astype(np.float32)
+
+    def _network(self, name: str) -> LoadedModel:
+        if name not in self._loaded:
+            self._loaded[name] = self.load(name)
+        return self._loaded[name]
+
+    def _run(self, name: str, *arrays: Array) -> list[Array]:
+        loaded = self._network(name)
+        given = {
+            info.name: np.ascontiguousarray(array, numpy_dtype(info.element)).reshape(info.shape)
+            for info, array in zip(loaded.inputs, arrays, strict=True)
+        }
+        found = self.run(loaded, given)
+        return [found[info.name] for info in loaded.outputs]
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How the next token is chosen: the likeliest one at temperature 0, else drawn from the likeliest `top_k` (0: all)
+    that together have the share `top_p`.
+    """
+
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+
+    def choose(self, logits: Array, random: np.random.Generator) -> int:
+        """Return a token id."""
+        if not self.temperature:
+            return int(logits.argmax())
+        scaled = logits.astype(np.float64) / self.temperature
+        order = np.argsort(-scaled, kind="stable")[: self.top_k or None]
+        shares = np.exp(scaled[order] - scaled[order[0]])
+        shares /= shares.sum()
+        kept = int(np.searchsorted(np.cumsum(shares), self.top_p)) + 1
+        shares = shares[:kept] / shares[:kept].sum()
+        return int(order[int(random.choice(len(shares), p=shares))])
+
+
+def generate(
+    decoder: CompiledDecoder, prompt: Sequence[int], count: int, ends: frozenset[int], sampling: Sampling, seed: int = 0
+) -> Iterator[int]:
+    """Yield up to `count` tokens behind a prompt; one of `ends`, and a full file, end the answer."""
+    random: Any = np.random.default_rng(seed)
+    logits = decoder.prefill(prompt)
+    for number in range(count):
+        token = sampling.choose(logits, random)
+        if token in ends:
+            return
+        yield token
+        if number + 1 == count or decoder.position >= decoder.length:
+            return
+        logits = decoder.step(token)

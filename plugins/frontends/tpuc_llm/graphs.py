@@ -1,0 +1,90 @@
+"""Build TOP ops under given names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from tpuc.api import F32, Module, TensorType, Value
+from tpuc_importing.building import ModuleSource, TopBuilder
+from tpuc_ops import top
+from tpuc_ops.arrays import Array
+
+from tpuc_llm.family import Linear
+
+
+class Graph:
+    """One network under construction; `inputs` are shapes by name, `outputs` the names that results will have."""
+
+    def __init__(
+        self, source: str, name: str, inputs: Mapping[str, tuple[int, ...]], outputs: Sequence[str] = ()
+    ) -> None:
+        said = ModuleSource(source, name, "HUGGINGFACE", {}, frozenset([*inputs, *outputs]))
+        self._builder = TopBuilder(said, [(one, TensorType(dims, F32)) for one, dims in inputs.items()])
+        self.inputs: Mapping[str, Value] = {one: self._builder.values[one] for one in inputs}
+
+    def module(self, outputs: Mapping[str, Value]) -> Module:
+        """Return the finished network with these results."""
+        return self._builder.finish(list(outputs.items()))
+
+    def weight(self, name: str, array: Array) -> Value:
+        return self._builder.weight(name, array)
+
+    def linear(self, x: Value, linear: Linear, name: str) -> Value:
+        """``x @ weight.T + bias``."""
+        bias = self._builder.none() if linear.bias is None else self.weight(f"{name}_bias", linear.bias)
+        product = top.MatMul(right_transpose=True)
+        return self._builder.build(product, [x, self.weight(f"{name}_weight", linear.weight), bias], name)
+
+    def product(self, left: Value, right: Value, name: str) -> Value:
+        return self._builder.build(top.MatMul(), [left, right, self._builder.none()], name)
+
+    def norm(self, x: Value, factors: Array, eps: float, name: str) -> Value:
+        """RMSNorm over the last dimension."""
+        return self._builder.build(top.RMSNorm(eps=eps), [x, self.weight(f"{name}_weight", factors)], name)
+
+    def add(self, left: Value, right: Value, name: str) -> Value:
+        return self._builder.build(top.Add(), [left, right], name)
+
+    def mul(self, left: Value, right: Value, name: str) -> Value:
+        return self._builder.build(top.Mul(), [left, right], name)
+
+    def scaled(self, x: Value, factor: float, name: str) -> Value:
+        return self._builder.build(top.MulConst(const_val=factor), [x], name)
+
+    def silu(self, x: Value, name: str) -> Value:
+        return self._builder.build(top.SiLU(), [x], name)
+
+    def softmax(self, x: Value, name: str) -> Value:
+        """Over the last dimension."""
+        return self._builder.build(top.Softmax(axis=x.tensor.rank - 1), [x], name)
+
+    def reshape(self, x: Value, dims: Sequence[int], name: str) -> Value:
+        return x if x.tensor.dims == tuple(dims) else self._builder.build(top.Reshape(shape=tuple(dims)), [x], name)
+
+    def permute(self, x: Value, order: Sequence[int], name: str) -> Value:
+        return self._builder.build(top.Permute(order=tuple(order)), [x], name)
+
+    def concat(self, parts: Sequence[Value], axis: int, name: str) -> Value:
+        return parts[0] if len(parts) == 1 else self._builder.build(top.Concat(axis=axis), list(parts), name)
+
+    def rows(self, table: Array, numbers: Value, name: str) -> Value:
+        """Rows of a constant table, by number."""
+        return self._builder.build(top.Gather(axis=0), [self.weight(f"{name}_table", table), numbers], name)
+
+    def part(self, x: Value, axis: int, first: int, end: int, name: str) -> Value:
+        """Elements `first` to `end` of one dimension."""
+        rank, dims = x.tensor.rank, list(x.tensor.dims)
+        dims[axis] = end
+        offset = tuple(first if index == axis else 0 for index in range(rank))
+        none = self._builder.none()
+        op = top.Slice(offset=offset, steps=(1,) * rank, ends=tuple(dims))
+        return self._builder.build(op, [x, none, none, none], name)
+
+
+def rotary_tables(frequencies: Array, positions: int, factor: float) -> tuple[Array, Array]:
+    """Return cosines, and sines with the signs of ``(-b, a)``: both [positions, head size]."""
+    angles = np.outer(np.arange(positions), frequencies)
+    cosines = np.concatenate([np.cos(angles)] * 2, axis=1) * factor
+    sines = np.concatenate([-np.sin(angles), np.sin(angles)], axis=1) * factor
+    return cosines.astype(np.float32), sines.astype(np.float32)

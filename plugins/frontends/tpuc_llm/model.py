@@ -1,0 +1,105 @@
+"""A language model in a folder, as one network or as the networks of a compiled file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tpuc.api import ImportOptions, Module, NetworkPart, Unsupported, UsageError
+
+from tpuc_llm.checkpoint import CONFIG, Checkpoint
+from tpuc_llm.decoder import Block, block_network, embedding_network, head_network
+from tpuc_llm.family import Family, Linear, Shape
+from tpuc_llm.graphs import Graph
+
+GROUP = "tpuc.llm_families"
+SEQUENCE = "seq"
+MASKED = -10000.0
+"""Added to the scores of positions that a token must not see; float16 and bfloat16 hold about as much."""
+MODE = "mode"
+"""Stored as the mode's own floats."""
+
+
+@dataclass(frozen=True)
+class LanguageModel:
+    """A checkpoint, its family, and the sequence length to compile for."""
+
+    checkpoint: Checkpoint
+    family: Family
+    shape: Shape
+    length: int
+    name: str
+
+    @staticmethod
+    def open(folder: Path, options: ImportOptions, registry: Any) -> LanguageModel:
+        """Read the configuration. Raises InvalidModel, Unsupported or UsageError with a sentence."""
+        checkpoint = Checkpoint(folder)
+        kind = checkpoint.config["model_type"]
+        if not registry.has(GROUP, kind):
+            known = ", ".join(sorted(name for name in registry.names(GROUP)))
+            raise Unsupported(
+                f"{folder / CONFIG}: models of type '{kind}' are not known; there are {known}. A family is one file: "
+                "see docs/llm.md."
+            )
+        family: Family = registry.get(GROUP, kind)()
+        shape = family.shape(checkpoint)
+        unknown = sorted(set(options.dims) - {SEQUENCE})
+        if unknown:
+            raise UsageError(f"{folder}: --dim {unknown[0]} is no dimension of a language model; give --dim seq=N.")
+        length = options.dims.get(SEQUENCE, shape.context)
+        if length < 2 or length > shape.context:
+            raise UsageError(f"{folder}: --dim seq={length}: the model takes 2 to {shape.context} tokens.")
+        if options.batch not in (None, 1):
+            raise Unsupported(f"{folder}: --batch {options.batch}: language models are built for one sequence.")
+        return LanguageModel(checkpoint, family, shape, length, options.model_name or folder.name)
+
+    @property
+    def source(self) -> str:
+        """The folder, for sentences."""
+        return str(self.checkpoint.folder)
+
+    def parts(self) -> Iterator[NetworkPart]:
+        """Yield the networks of a file, with the vendor's names; their weights are read one after another.
+
+        Networks of one `group` share constants. States, keys, values and masks are stored as the mode's floats.
+        """
+        table = self.family.embedding(self.checkpoint)
+        for name, tokens in (("embedding", self.length), ("embedding_cache", 1)):
+            module = embedding_network(self.source, name, table, tokens)
+            yield NetworkPart(module, ("i32",), (MODE,), "embedding")
+        norm, head = self.family.head(self.checkpoint)
+        for index in range(self.shape.layers):
+            weights = self.family.block(self.checkpoint, index)
+            last = norm if index == self.shape.layers - 1 else None
+            for decode in (False, True):
+                name = f"block_cache_{index}" if decode else f"block_{index}"
+                module = block_network(
+                    self.source, name, self.shape, weights, self.length, decode=decode, last_norm=last
+                )
+                given = (MODE, "i32", *(MODE,) * (3 if decode else 1))
+                yield NetworkPart(module, given, (MODE,) * 3, f"block {index}")
+        yield NetworkPart(head_network(self.source, self.shape, head), (MODE,), ("f32",), "head")
+
+    def whole(self) -> Module:
+        """Return one network from token ids [1, S] to logits [1, S, vocabulary]; later tokens are not seen."""
+        length, shape = self.length, self.shape
+        graph = Graph(self.source, self.name, {"input_ids": (1, length)}, ("logits",))
+        states = graph.rows(self.family.embedding(self.checkpoint), graph.inputs["input_ids"], "embedding")
+        positions = graph.weight("position_ids", np.arange(length, dtype=np.float32).reshape(1, length))
+        mask = graph.weight("attention_mask", causal_mask(length))
+        for index in range(shape.layers):
+            weights = self.family.block(self.checkpoint, index)
+            block = Block(graph, shape, weights, length, f"block_{index}_")
+            states = block.attend(states, block.rotation(positions, length), mask).states
+        norm, head = self.family.head(self.checkpoint)
+        states = graph.norm(states, norm, shape.norm_eps, "last_norm")
+        return graph.module({"logits": graph.linear(states, Linear(head), "head")})
+
+
+def causal_mask(length: int) -> np.ndarray[Any, Any]:
+    """Return 0 where token q may see key k, else `MASKED`: [1, 1, length, length]."""
+    allowed = np.tri(length, dtype=bool)
+    return np.where(allowed, np.float32(0), np.float32(MASKED))[None, None]

@@ -1,0 +1,221 @@
+"""Folders of language models as one network and as the networks of a compiled file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tpuc
+from tpuc.api import InvalidModel, TpucError, Unsupported, UsageError
+from tpuc_driver.session import Session
+from tpuc_llm.generation import CompiledDecoder, Sampling, generate
+
+from tests.frontends.llm.models import KINDS, config_of, logits, weights_of, write_model, write_tensors
+
+TOKENS = 12
+
+
+def opened(path: Path) -> CompiledDecoder:
+    """The networks of a compiled file on the simulator."""
+    session = Session()
+    file = session.opened(path)
+    places = {entry.name: place for place, entry in enumerate(file.entries)}
+    return CompiledDecoder(
+        list(places),
+        lambda name: file.load(places[name]),
+        lambda loaded, inputs: session.simulate(file.chip, loaded, inputs),
+    )
+
+
+def compiled(folder: Path, mode: str, length: int, chip: str = "bm1684x") -> Path:
+    path = folder / f"{mode}.bmodel"
+    Session(chip=chip, quantize=mode).compile(folder, path, dims={"seq": length})
+    return path
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_folder_is_one_network_that_computes_the_papers_formulas(kind: str, tmp_path: Path) -> None:
+    weights = write_model(tmp_path / kind, kind)
+    ids = np.random.default_rng(1).integers(3, 60, TOKENS)
+    network = tpuc.load(tmp_path / kind, dims={"seq": TOKENS})
+    found = network.run({"input_ids": ids[None].astype(np.float32)})["logits"][0]
+    wanted = logits(config_of(kind), weights, list(ids))
+    assert np.abs(found - wanted).max() < 1e-4 * np.abs(wanted).max()  # float32 beside float64
+
+
+@pytest.mark.chip("bm1684x")
+@pytest.mark.parametrize(("mode", "decibels"), [("f16", 45.0), ("bf16", 28.0)])
+def test_prompt_and_steps_give_the_logits_of_the_whole_sequence(mode: str, decibels: float, tmp_path: Path) -> None:
+    """Bounds in dB: 11 and 8 bits of significand round some twenty times on the way."""
+    weights = write_model(tmp_path / "model", "qwen3")
+    decoder = opened(compiled(tmp_path / "model", mode, 16))
+    ids = [int(one) for one in np.random.default_rng(2).integers(3, 60, TOKENS)]
+    wanted = logits(config_of("qwen3"), weights, ids)
+    found = [decoder.prefill(ids[:5])] + [decoder.step(token) for token in ids[5:]]
+    for row, want in zip(found, wanted[4:], strict=True):
+        noise = np.square(row - want).sum() / np.square(want).sum()
+        assert -10 * np.log10(noise) > decibels
+
+
+@pytest.mark.chip("bm1684x")
+def test_the_networks_are_those_that_runtimes_expect(tmp_path: Path) -> None:
+    write_model(tmp_path / "model", "llama")
+    (tmp_path / "model" / "generation_config.json").write_text("{}")
+    path = compiled(tmp_path / "model", "bf16", 16)
+    file = Session().opened(path)
+    names = [entry.name for entry in file.entries]
+    blocks = [f"{kind}_{layer}" for layer in range(2) for kind in ("block", "block_cache")]
+    assert names == ["embedding", "embedding_cache", *blocks, "lm_head"]
+    shown = {name: file.load(place) for place, name in enumerate(names)}
+    half, past = "bf16", (1, 16, 2, 8)
+    wanted: dict[str, Any] = {
+        "embedding": ([((1, 16), "si32")], [((1, 16, 32), half)]),
+        "embedding_cache": ([((1, 1), "si32")], [((1, 1, 32), half)]),
+        "block_0": (
+            [((1, 16, 32), half), ((1, 16), "si32"), ((1, 1, 16, 16), half)],
+            [((1, 16, 32), half), (past, half), (past, half)],
+        ),
+        "block_cache_1": (
+            [((1, 1, 32), half), ((1, 1), "si32"), ((1, 1, 1, 17), half), (past, half), (past, half)],
+            [((1, 1, 32), half), ((1, 1, 2, 8), half), ((1, 1, 2, 8), half)],
+        ),
+        "lm_head": ([((1, 32), half)], [((1, 60), "f32")]),
+    }
+    for name, (inputs, outputs) in wanted.items():
+        assert [(info.shape, str(info.element)) for info in shown[name].inputs] == inputs
+        assert [(info.shape, str(info.element)) for info in shown[name].outputs] == outputs
+    assert sorted(one.name for one in (path.parent / "config").iterdir()) == ["config.json", "generation_config.json"]
+
+
+def test_shards_and_bfloat16_give_the_same_numbers(tmp_path: Path) -> None:
+    weights = {
+        name: (one.view(np.uint32) & 0xFFFF0000).view(np.float32)
+        for name, one in weights_of(config_of("llama")).items()
+    }
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(config_of("llama")))
+    names = sorted(weights)
+    files = {"a.safetensors": names[::2], "b.safetensors": names[1::2]}
+    for file, own in files.items():
+        write_tensors(folder / file, {name: weights[name] for name in own}, "BF16")
+    index = {"weight_map": {name: file for file, own in files.items() for name in own}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    ids = list(range(3, 3 + TOKENS))
+    found = tpuc.load(folder, dims={"seq": TOKENS}).run({"input_ids": np.array([ids], np.float32)})["logits"][0]
+    wanted = logits(config_of("llama"), weights, ids)
+    assert np.abs(found - wanted).max() < 1e-4 * np.abs(wanted).max()
+
+
+def _truncate(folder: Path) -> None:
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-4])
+
+
+def _drop_norm(folder: Path) -> None:
+    weights = weights_of(config_of("llama"))
+    del weights["model.norm.weight"]
+    write_tensors(folder / "model.safetensors", weights)
+
+
+def _lose_shard(folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"x": "part-1.safetensors"}}))
+
+
+def _config(**changes: Any) -> Callable[[Path], None]:
+    return lambda folder: (folder / "config.json").write_text(json.dumps({**config_of("llama"), **changes})) and None
+
+
+@pytest.mark.parametrize(
+    ("damage", "error", "words"),
+    [
+        (_truncate, InvalidModel, "damaged or truncated. Download it again"),
+        (_drop_norm, InvalidModel, "no tensor 'model.norm.weight'"),
+        (_lose_shard, InvalidModel, "lists 'part-1.safetensors', which is not in the folder"),
+        (_config(model_type="rwkv"), Unsupported, "models of type 'rwkv' are not known; there are llama, qwen2, qwen3"),
+        (_config(model_type=None), InvalidModel, "does not state a model_type"),
+        (_config(rope_scaling={"rope_type": "yarn"}), Unsupported, "rotary positions of type 'yarn' are not built"),
+        (_config(hidden_act="gelu"), Unsupported, "hidden_act is 'gelu', and only silu is built here"),
+        (_config(num_attention_heads=0), Unsupported, "num_attention_heads is 0, it has to be a whole number above 0"),
+        (_config(hidden_size=40), InvalidModel, r"is \[60, 32\], and config.json asks for \[60, 40\]"),
+    ],
+)
+def test_what_is_wrong_is_said(
+    damage: Callable[[Path], None], error: type[TpucError], words: str, tmp_path: Path
+) -> None:
+    write_model(tmp_path, "llama")
+    damage(tmp_path)
+    with pytest.raises(error, match=words):
+        tpuc.load(tmp_path, dims={"seq": 8})
+
+
+def test_lengths_beyond_the_context_are_refused(tmp_path: Path) -> None:
+    write_model(tmp_path, "llama")
+    with pytest.raises(UsageError, match="seq=65: the model takes 2 to 64 tokens"):
+        tpuc.load(tmp_path, dims={"seq": 65})
+
+
+@pytest.mark.chip("bm1684x")
+def test_settings_of_single_networks_are_refused(tmp_path: Path) -> None:
+    write_model(tmp_path, "llama")
+    session = Session(chip="bm1684x", quantize="int8")
+    with pytest.raises(Unsupported, match="models of several networks compile in bf16, f16, f32, not in int8"):
+        session.compile(tmp_path, tmp_path / "x.bmodel", dims={"seq": 8})
+    with pytest.raises(Unsupported, match="becomes several networks, and 'output_names' is for one"):
+        session.compile(tmp_path, tmp_path / "x.bmodel", dims={"seq": 8}, output_names=["x"])
+
+
+class FakeDecoder(CompiledDecoder):
+    """Answers with the next id of a list."""
+
+    def __init__(self, answers: list[int], length: int) -> None:
+        self.answers, self.size = answers, length
+
+    @property
+    def length(self) -> int:
+        return self.size
+
+    def prefill(self, ids: Any) -> Any:
+        self.position = len(ids)
+        return self._next()
+
+    def step(self, token: int) -> Any:
+        self.position += 1
+        return self._next()
+
+    def _next(self) -> Any:
+        return np.eye(8)[self.answers.pop(0)]
+
+
+def test_answers_end_at_an_end_token_and_where_the_file_is_full() -> None:
+    greedy = Sampling()
+    assert list(generate(FakeDecoder([5, 6, 2, 7], 20), [1], 10, frozenset({2}), greedy)) == [5, 6]
+    assert list(generate(FakeDecoder([5, 6, 7, 4], 3), [1], 10, frozenset(), greedy)) == [5, 6, 7]
+    assert list(generate(FakeDecoder([5, 6, 7, 4], 20), [1], 2, frozenset(), greedy)) == [5, 6]
+
+
+def test_sampling_draws_from_the_likeliest() -> None:
+    rows, random = np.log(np.array([0.5, 0.3, 0.15, 0.05])), np.random.default_rng(0)
+    drawn = [Sampling(1.0).choose(rows, random) for _ in range(4000)]
+    assert np.abs(np.bincount(drawn, minlength=4) / 4000 - [0.5, 0.3, 0.15, 0.05]).max() < 0.03  # five deviations
+    assert {Sampling(1.0, top_k=2).choose(rows, random) for _ in range(200)} == {0, 1}
+    assert {Sampling(1.0, top_p=0.79).choose(rows, random) for _ in range(200)} == {0, 1}
+    assert Sampling(0.0).choose(rows, random) == 0
+
+
+@pytest.mark.chip("bm1684x")
+@pytest.mark.parametrize("name", ["stories260k", "qwen2_tiny_random"])
+def test_greedy_tokens_are_those_of_the_float_reference(name: str, model_data: Path, tmp_path: Path) -> None:
+    path = tmp_path / "model.bmodel"
+    Session(chip="bm1684x", quantize="f16").compile(model_data / "llm" / name, path, dims={"seq": 128})
+    decoder = opened(path)
+    with np.load(model_data / "llm" / "ref" / f"{name}.npz") as reference:
+        for number in range(3):
+            prompt = [int(token) for token in reference[f"tokens{number}"]]
+            wanted = [int(token) for token in reference[f"greedy{number}"]]
+            assert list(generate(decoder, prompt, len(wanted), frozenset(), Sampling())) == wanted
