@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from tpuc.ir import Module
+from tpuc_driver.api.host import Alternative
 from tpuc_driver.data import inputs_of, open_samples
 from tpuc_driver.session import Session
 from tpuc_driver.work import PortableModule, open_pool
 from tpuc_ops import top
 from tpuc_quantize.observers.collector import Counting
-from tpuc_quantize.observers.preset_checks import verdict
+from tpuc_quantize.observers.preset_checks import surer_presets, verdict
 from tpuc_quantize.observers.sample_checks import lint
 
 from tests.passes.graphs import Network
@@ -87,6 +88,34 @@ def test_the_verdict_is_that_of_probabilities_and_logits() -> None:
     assert verdict([{"x": np.array([np.nan, 1.0])}] * 6) is None
 
 
+def rows_of(logits: NDArray[Any]) -> list[dict[str, NDArray[Any]]]:
+    return [{"y": row} for row in logits]
+
+
+def test_surer_presets_are_found_by_paired_samples() -> None:
+    """Not those that only enlarge the logits, nor those whose answers tell less, nor any of two classes."""
+    random = np.random.default_rng(5)
+    right = random.normal(0, 1, (24, 9)) + 6 * np.eye(9)[random.integers(0, 9, 24)]
+    blurred = right * 0.7 + random.normal(0, 0.8, right.shape)
+    turned = np.roll(blurred, 1, 1)
+    always = np.eye(9)[np.zeros(24, int)] * 20 + random.normal(0, 0.1, right.shape)
+
+    def names(now: NDArray[Any], *others: tuple[str, float, NDArray[Any]]) -> list[str]:
+        ways = [Alternative((name,), 1, False, (factor,), (0.0,)) for name, factor, _ in others]
+        columns = {name: rows_of(column) for name, _, column in others}
+
+        def run(ways: Sequence[Alternative], places: Sequence[int]) -> Sequence[Sequence[Mapping[str, NDArray[Any]]]]:
+            return [[rows_of(now)[place], *(columns[way.names[0]][place] for way in ways)] for place in places]
+
+        return [way.names[0] for way, _, _ in surer_presets(ways, range(len(now)), run)]
+
+    assert names(blurred, ("right", 1.0, right), ("same", 1.0, blurred), ("turned", 255.0, turned)) == ["right"]
+    assert names(right, ("blurred", 1.0, blurred), ("turned", 1.0, turned)) == []
+    assert names(right, ("larger", 255.0, right * 3), ("twice", 2.0, right * 2)) == []
+    assert names(blurred, ("always one class", 1.0, always)) == []
+    assert names(blurred[:, :2], ("right", 1.0, right[:, :2])) == []
+
+
 TRAINED: dict[str, tuple[str, str, dict[str, Any]]] = {
     "resnet8": ("tflite/mlperf_tiny/ic01_resnet8_float32.tflite", "ic01", {"pixel_format": "rgb"}),
     "vww": ("tflite/mlperf_tiny/vww01_mobilenet025_96_float32.tflite", "vww01", {"preset": "yolo"}),
@@ -122,12 +151,22 @@ def test_trained_classifiers(name: str, model_data: Path, tmp_path: Path) -> Non
         assert preset in text.split("with preset ")[1], said
 
 
+@pytest.mark.slow
+def test_a_missing_mean_and_exchanged_channels_are_found(model_data: Path, tmp_path: Path) -> None:
+    """Where the classifier is less sure of most samples, which it recognizes all the same."""
+    path, _, right = TRAINED["mobilenet_v2"]
+    assert told(model_data / path, "imagenet_eval", right, model_data, tmp_path) == ""
+    for said in ({"preset": "yolo"}, {"preset": "yolo", "pixel_format": "bgr"}, {"preset": "imagenet-torch"}):
+        text = told(model_data / path, "imagenet_eval", said, model_data, tmp_path)
+        assert "with preset imagenet-tf the network is more confident on" in text, said
+
+
 def told(path: Path, data: str, said: Mapping[str, Any], model_data: Path, folder: Path) -> str:
     """What is said of presets where the network is transformed with this preprocessing."""
     weights = sorted(path.parent.glob("*.caffemodel")) if path.suffix == ".prototxt" else [None]
     module = Session().transform(path, preprocess=said, model_data=weights[0], batch=1)
-    if data == "imagenet":
-        samples = model_data / "data" / "imagenet_calib"
+    if data.startswith("imagenet"):
+        samples = model_data / "data" / (data if "_" in data else f"{data}_calib")
     else:
         (one,) = inputs_of(module)
         own, samples = one.preprocess, folder / "samples.npz"

@@ -3,8 +3,9 @@
 A classifier that gets pixels of a wrong scale gives nearly the same answer for every sample, or is confident of
 nothing. Two figures of its probabilities show this: the share of the predictions' entropy that the samples explain (0:
 all samples look the same, 1: confident and different predictions), and the mean confidence in the best class. Other
-presets are tried on few samples, and only where the share is low. Mistakes that leave a classifier confident are not
-detected: mostly a missing mean, scales of networks that hardly depend on them, and those of two classes.
+presets are tried on few samples. A classifier that recognizes something in spite of a missing mean or of exchanged
+channels is less sure than it could be: presets that promise more are compared sample by sample, on more samples. Not
+detected are mistakes that do not make a classifier less sure, and those of two classes.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from tpuc.api import CalibrationError, PassContext
@@ -32,6 +34,8 @@ from tpuc_ops import elementary
 
 from tpuc_quantize.observers.collector import Outputs
 from tpuc_quantize.observers.held_out import spread
+from tpuc_quantize.options.budgets import BUDGETS, affordable
+from tpuc_quantize.options.tuning import CHECKS
 
 SAMPLES, KNOWN = 6, 4
 """Number of samples run with every preset; and the number of already evaluated samples that suffices to decide whether
@@ -50,9 +54,17 @@ SURER, MORE = 1.5, 2.0
 """Required ratio of confidence with another preset, or of the explained share at equal confidence."""
 SAME = 0.5
 """Share of equal classes above which the other preset differs only in scale."""
+WORTH = 0.03
+"""Gain of confidence below which a preset is not worth a remark."""
+PROMISING = 2
+"""Number of presets that are compared on all samples: the ones that gain most on the first."""
 ABOUT = 0.05
 """Difference of confidence within which presets are equally good."""
 LEAST = 1e-30
+
+
+Run: TypeAlias = Callable[[Sequence[Alternative], Sequence[int]], Sequence[Sequence[Outputs]]]
+"""Outputs of the samples at these places, unchanged and with presets, row by row."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +76,12 @@ class Verdict:
     spread: float
     """Standard deviation of the logits over the samples."""
     classes: tuple[int, ...]
+    information: float
+    """How many nats a prediction tells."""
+    margins: Array
+    """Of the best class over the second, in logits, by samples, as entropies and deviations of the logits."""
+    entropies: Array
+    deviations: Array
 
     @property
     def is_blind(self) -> bool:
@@ -75,10 +93,26 @@ class Verdict:
         """True if the preprocessing may be wrong."""
         return self.is_blind or self.explained < EXPLAINED
 
+    def agrees_with(self, other: Verdict) -> bool:
+        """True if both predict mostly the same classes."""
+        same = sum(one == two for one, two in zip(self.classes, other.classes, strict=True))
+        return same > SAME * len(self.classes)
+
+    def gain_of(self, other: Verdict) -> float:
+        """How much surer the other one is of the samples: the lower of the mean gains in margin and entropy over their
+        standard errors; minus infinity where it tells less or is hardly more confident. Larger inputs alone enlarge the
+        logits: where the classes are the same, margins in deviations of the logits have to gain, too.
+        """
+        if other.information < self.information or other.confidence < self.confidence + WORTH:
+            return -math.inf
+        gains = [_gain(other.margins - self.margins), _gain(self.entropies - other.entropies)]
+        if self.agrees_with(other):
+            gains.append(_gain(other.margins / other.deviations - self.margins / self.deviations))
+        return min(gains)
+
     def is_clearly_worse_than(self, other: Verdict) -> bool:
         """True if the other one is far more confident and predicts other classes."""
-        same = sum(one == two for one, two in zip(self.classes, other.classes, strict=True))
-        if other.is_doubtful or same > SAME * len(self.classes):
+        if other.is_doubtful or self.agrees_with(other):
             return False
         sees_more = other.explained >= MORE * self.explained and other.confidence >= self.confidence
         return self.is_blind or sees_more or other.confidence >= SURER * self.confidence
@@ -96,14 +130,25 @@ def verdict(outputs: Sequence[Outputs]) -> Verdict | None:
         logits = elementary.log(logits + LEAST)
     powers = elementary.exp(logits - logits.max(1, keepdims=True))
     shares = powers / powers.sum(1, keepdims=True)
-    whole, own = _entropy(shares.mean(0)), float(np.mean([_entropy(one) for one in shares]))
+    entropies = np.array([_entropy(one) for one in shares])
+    whole, own = _entropy(shares.mean(0)), float(entropies.mean())
+    ranked = np.sort(logits, 1)
     centered = logits - logits.mean(1, keepdims=True)
     return Verdict(
         float(shares.max(1).mean()),
         (whole - own) / whole if whole > 0 else 0.0,
         float(centered.std(0).mean()),
         tuple(logits.argmax(1).tolist()),
+        whole - own,
+        ranked[:, -1] - ranked[:, -2],
+        entropies,
+        logits.std(1) + LEAST,
     )
+
+
+def _gain(gains: Array) -> float:
+    error = float(gains.std()) / math.sqrt(gains.size)
+    return float(gains.mean()) / error if error else 0.0
 
 
 def _entropy(shares: Array) -> float:
@@ -156,16 +201,21 @@ def better_presets(
     ):
         return
 
-    def run(ways: tuple[Alternative, ...]) -> list[list[Outputs]]:
+    def run(ways: Sequence[Alternative], places: Sequence[int] = places) -> list[list[Outputs]]:
         units = units_of(len(places), 1)
-        job = PresetJob(network, samples, places, ways)
+        job = PresetJob(network, samples, tuple(places), tuple(ways))
         results = context.progress(pool.map(job, units), "looking at presets", len(units))
         return [row for unit in results for row in unit if row]
 
     if len(known) < KNOWN:
         known = [row[0] for row in run(())]
     first = verdict([{name: values[name] for name in outputs} for values in known])
-    if first is None or not first.is_doubtful:
+    if first is None:
+        return
+    if not first.is_doubtful:
+        least = min(BUDGETS.least_colors, len(samples))
+        count = affordable(network.module, BUDGETS.observation, min(BUDGETS.most_colors, len(samples)), least)
+        yield from _surer(one, ways, spread(len(samples), count), run)
         return
     rows = run(ways)
     now, *others = (verdict(column) for column in zip(*rows, strict=True))
@@ -174,6 +224,57 @@ def better_presets(
     pairs = [(way, seen) for way, seen in zip(ways, others, strict=True) if seen and now.is_clearly_worse_than(seen)]
     if pairs:
         yield _sentence(one, now, sorted(pairs, key=lambda pair: -pair[1].confidence), len(rows))
+
+
+def _surer(
+    one: SampleInput,
+    ways: Sequence[Alternative],
+    places: Sequence[int],
+    run: Run,
+) -> Iterable[str]:
+    """A sentence where the network is significantly surer with other presets, sample by sample."""
+    found = surer_presets(ways, places, run)
+    if not found:
+        return
+    now = found[0][1]
+    best = max(other.information for _, _, other in found)
+    close = [(way, other) for way, _, other in found if other.information >= best - ABOUT]
+    count = int((close[0][1].margins > now.margins).sum())
+    yield (
+        f"Input '{one.name}': with preset {one_of([name for way, _ in close for name in way.names])} the network is "
+        f"more confident on {count} of {now.margins.size} samples ({close[0][1].confidence:.0%} instead of "
+        f"{now.confidence:.0%}); check mean, scale and channel order (--preprocess)."
+    )
+
+
+def surer_presets(
+    ways: Sequence[Alternative],
+    places: Sequence[int],
+    run: Run,
+) -> list[tuple[Alternative, Verdict, Verdict]]:
+    """The presets with which a classifier is significantly surer of samples, with the verdicts without and with them;
+    all are run on a few samples, promising ones on the others.
+    """
+    step = max(1, len(places) // SAMPLES)
+    early = places[::step]
+    columns = [list(column) for column in zip(*run(ways, early), strict=True)]
+    now, *others = (verdict(column) for column in columns) if columns else (None,)
+    if now is None or len(places) < BUDGETS.least_colors or len(next(iter(columns[0][0].values())).reshape(-1)) < 3:
+        return []
+    gains = [-math.inf if other is None else now.gain_of(other) for other in others]
+    kept = [index for index in sorted(range(len(ways)), key=lambda index: -gains[index]) if gains[index] > 0][
+        :PROMISING
+    ]
+    if not kept:
+        return []
+    late = run([ways[index] for index in kept], [place for place in places if place not in set(early)])
+    columns = [columns[index] + [row[at] for row in late] for at, index in enumerate((0, *(one + 1 for one in kept)))]
+    now, *others = (verdict(column) for column in columns)
+    return [
+        (ways[index], now, other)
+        for index, other in zip(kept, others, strict=True)
+        if now is not None and other is not None and now.gain_of(other) >= CHECKS.surer
+    ]
 
 
 def _sentence(one: SampleInput, now: Verdict, better: Sequence[tuple[Alternative, Verdict]], count: int) -> str:
