@@ -40,7 +40,7 @@ ALLOWED_SKIPS = ROOT / "tests" / "allowed_skips.toml"
 ASKED_CASES: list[str] = []
 """Parts of names of the cases that families run; all run where nothing is asked for."""
 
-for _profile, _examples in (("quick", 50), ("slow", 100)):
+for _profile, _examples in (("quick", 25), ("slow", 100)):
     settings.register_profile(_profile, derandomize=True, deadline=None, database=None, max_examples=_examples)
 settings.load_profile("quick")
 

@@ -19,7 +19,7 @@ CHIPS = [
     pytest.param("cv183x", marks=pytest.mark.chip("cv183x")),
     pytest.param("bm1684x", marks=[pytest.mark.chip("bm1684x"), pytest.mark.slow]),
 ]
-INPUTS, HIDDEN, WIDTH, CLASSES, SAMPLES = 128, 512, 16, 10, 60
+INPUTS, HIDDEN, WIDTH, CLASSES, SAMPLES = 32, 64, 16, 10, 60
 LOUD, SHARE = 1000.0, 3.0
 RUINED = ("wide", "mixed", "y")
 """Ops around values whose first number is a thousand times the others, and says about as much as they together: a table

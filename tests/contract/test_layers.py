@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from tests.contract.tree import CORE, PLUGINS, ROOT, core_packages, parsed, plugin_packages, show
+from tests.contract.tree import CORE, PLUGINS, ROOT, core_packages, parsed, plugin_packages, show, statements
 from tests.families import each
 
 COMPILER = ("tpuc", "tpuc_ops", "tpuc_chip_parts")
@@ -56,7 +56,7 @@ def modules_of(package: Path) -> dict[str, Path]:
 def imported(path: Path, modules: Mapping[str, Path]) -> set[str]:
     """Which of `modules` a file imports, late imports and those for type checkers included."""
     names: set[str] = set()
-    for node in ast.walk(parsed(path)):
+    for node in statements(parsed(path)):
         match node:
             case ast.ImportFrom(module=str(module), names=parts):
                 names |= {full if (full := f"{module}.{part.name}") in modules else module for part in parts}
@@ -70,7 +70,7 @@ def imported(path: Path, modules: Mapping[str, Path]) -> set[str]:
 def foreign_imports(package: Path) -> Iterator[tuple[Path, str]]:
     """The imports of other packages of ours: the file, and the package's name."""
     for path in sorted(package.rglob("*.py")):
-        for node in ast.walk(parsed(path)):
+        for node in statements(parsed(path)):
             module = node.module if isinstance(node, ast.ImportFrom) else None
             names = [module] if module else [part.name for part in node.names] if isinstance(node, ast.Import) else []
             for name in names:

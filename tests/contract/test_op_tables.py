@@ -20,7 +20,8 @@ DEFENDED = {
     "plugins/passes/tpuc_prequantized/absorb_quantization.py": {"_STATED"},
     "plugins/passes/tpuc_prequantized/common.py": {"STORED"},
     "plugins/passes/tpuc_prequantized/zero_points.py": {"_SUMS"},
-    "plugins/passes/tpuc_lower/special_values/keep_epsilons.py": {"_DIVIDES", "_STEPS", "_SUMS"},
+    "plugins/passes/tpuc_lower/special_values/keep_epsilons.py": {"_STEPS", "_SUMS"},
+    "plugins/passes/tpuc_lower/special_values/raised_epsilons.py": {"_DIVIDES"},
     "plugins/tools/tpuc_eval/postprocess/ssd.py": {"_DECODING"},
 }
 """Tables that say something else than what an op is; the text below each of them says what."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
@@ -47,9 +48,27 @@ def parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"), str(path))
 
 
-def imports(path: Path) -> Iterator[str]:
+def statements(tree: ast.AST) -> Iterator[ast.AST]:
+    """All statements at any depth, without the expressions in them, which are ten times as many nodes."""
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+            inner = getattr(node, field, ())
+            if isinstance(inner, list):
+                waiting.extend(inner)
+
+
+@cache
+def imports(path: Path) -> tuple[str, ...]:
     """Every imported module by its full name, late imports and `import_module("...")` included."""
-    for node in ast.walk(parsed(path)):
+    is_called = re.search(r"import_module|__import__", path.read_text(encoding="utf-8"))
+    return tuple(_imports(ast.walk(parsed(path)) if is_called else statements(parsed(path))))
+
+
+def _imports(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    for node in nodes:
         match node:
             case ast.Import(names=names):
                 yield from (name.name for name in names)

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from itertools import product
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tpuc.api import Command, DecodedStreams, Engine, HazardError, Instruction, Region, RegionTensor, find_hazards
 from tpuc.machine import footprint, hazards
+
+from tests.examples import examples
 
 LANES = 4
 Byte = tuple[str, int, int]
@@ -86,7 +88,7 @@ def tensors(draw: st.DrawFn) -> tuple[Region, set[Byte]]:
     return tensor_region("lmem", start, extents, steps, item, lane, channels, draw(st.integers(0, 12)))
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(tensors(), tensors())
 def test_tensors_meet_where_they_have_a_byte_in_common(
     one: tuple[Region, set[Byte]], two: tuple[Region, set[Byte]]
@@ -149,7 +151,7 @@ def orders(streams: Sequence[Sequence[Command]]) -> Iterator[list[tuple[Engine, 
     return extend((0, 0), [])
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(programs())
 def test_hazards_are_the_conflicts_that_occur_in_both_orders(program: Program) -> None:
     compute, dma, touched = program

@@ -200,13 +200,17 @@ NAMES = [
 ]
 
 
+QUICK_ELSEWHERE = {"check", "npz"}
+"""Subcommands whose pages search or compile whole networks; tests/tools/check and tests/tools/npz run them."""
+
+
 def quick_pages() -> set[str]:
-    """README, and pages with few commands until every subcommand of all pages is among them."""
-    quick, known = {"README.md"}, set[str]()
+    """README, and pages with few commands until every other subcommand of all pages is among them."""
+    quick, known = {"README.md"}, QUICK_ELSEWHERE
     for name in sorted(NAMES, key=lambda name: (name not in quick, "tutorials" in name, len([*commands(ROOT / name)]))):
         given = {command.split()[1] for command in commands(ROOT / name)}
         if not given <= known:
-            known |= given
+            known = known | given
             quick.add(name)
     return quick
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tpuc.api import F32, Calibrated, Module, Op, TensorType
 from tpuc_ops import top
 from tpuc_optimize.canonicalize import Canonicalize
 
+from tests.examples import examples
 from tests.families import each
 from tests.passes.graphs import CONTEXT, Network, assert_equal, draw_network, ops, run
 
@@ -23,7 +24,7 @@ def canonicalized(module: Module) -> list[str]:
     return ops(module)
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(data=st.data())
 def test_random_networks_compute_the_same_and_come_to_rest(data: st.DataObject) -> None:
     module = draw_network(data)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tpuc.api import Command, CorruptFile, Engine, IllegalCommand, derive_waits
 from tpuc_bm1684x import isa
@@ -17,6 +17,7 @@ from tpuc_bm1684x.isa.geometry import DDR_BASE
 from tpuc_bm1684x.isa.stream import decode_fields, decode_stream, encode_stream
 from tpuc_bm1684x.isa.tables import CommandTable, identify, load_tables
 
+from tests.examples import examples
 from tests.families import each
 
 REFERENCES: list[Any] = json.loads(gzip.decompress((Path(__file__).parent / "goldens/encodings.json.gz").read_bytes()))
@@ -73,7 +74,7 @@ def test_most_reference_commands_have_a_class_of_their_own() -> None:
 
 
 @given(st.data())
-@settings(max_examples=400)
+@examples(400)
 def test_random_commands_survive_decoding_and_encoding(data: st.DataObject) -> None:
     table = data.draw(st.sampled_from(DECODABLE))
     word = int.from_bytes(data.draw(st.binary(min_size=table.length_bytes, max_size=table.length_bytes)), "little")
@@ -88,7 +89,7 @@ def test_random_commands_survive_decoding_and_encoding(data: st.DataObject) -> N
 
 
 @given(st.sampled_from(REFERENCES), st.integers(0, 1 << 20), st.integers(0, 1023))
-@settings(max_examples=200)
+@examples(200)
 def test_single_flipped_bits_of_real_commands_survive(
     row: tuple[str, dict[str, int], str], number: int, bit: int
 ) -> None:

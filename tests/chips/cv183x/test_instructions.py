@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tpuc.api import Command, CorruptFile, Engine, IllegalCommand, derive_waits
 from tpuc.api.encoding import BitLayout
@@ -40,6 +40,7 @@ from tpuc_cv183x.chip import CV183X
 
 from tests.chips.cv18.cases import generators, make_case
 from tests.chips.cv18.draw import BASES, GMEM_BYTES, Array
+from tests.examples import examples
 from tests.families import each
 
 PROGRAMS: dict[str, Any] = json.loads(
@@ -94,7 +95,7 @@ def test_instructions_come_back_from_their_bytes(name: str) -> None:
 
 
 @given(st.data())
-@settings(max_examples=300)
+@examples(300)
 def test_random_descriptors_keep_every_bit(data: st.DataObject) -> None:
     engine = data.draw(st.sampled_from(Engine))
     table = CV183X.layouts(engine)

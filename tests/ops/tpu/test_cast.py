@@ -7,13 +7,14 @@ from fractions import Fraction
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tpuc.api import BF16, F32, ElementType, Node, ScalarType, TensorType
 from tpuc_ops import tpu
 from tpuc_ops.arrays import Array
 from tpuc_testing import OpConformance, f32, integers, quantised, quantised_element
 
+from tests.examples import examples
 from tests.families import each
 from tests.ops.tpu import plain
 
@@ -49,7 +50,7 @@ class TestDequantise(OpConformance):
     rtol = atol = 0.0
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(
     x=st.floats(-500, 500, width=32),
     scale=st.floats(1e-3, 10),
@@ -67,7 +68,7 @@ def test_quantising_is_one_float32_product_one_float32_sum_and_one_rounding(
     assert y.item() == expected
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(x=st.floats(-500, 500, width=32), scale=st.floats(2**-10, 10, width=32), zero=st.integers(-128, 127))
 def test_with_halves_to_even_it_is_the_quotient_before_the_zero_point(x: float, scale: float, zero: int) -> None:
     quotient = Fraction(float(np.float32(float(Fraction(x) / Fraction(scale)))))

@@ -102,13 +102,17 @@ class Forms:
 
 
 @pytest.fixture(scope="module")
-def digits_forms(tmp_path_factory: pytest.TempPathFactory) -> Forms:
-    folder = tmp_path_factory.mktemp("digits")
-    calibration = ["--quantize=int8", f"--dataset={DIGITS / 'digits_calib.npz'}", f"--work-dir={folder}"]
-    top = folder / "top" / "digits.mlir"
-    top.parent.mkdir()
+def digits_top(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    top = tmp_path_factory.mktemp("top") / "digits.mlir"
     arguments = ["--model-name=digits", f"--model-def={DIGITS / 'digits.onnx'}", f"--mlir={top}"]
     assert main(["transform", *arguments]) == 0
+    return top
+
+
+@pytest.fixture(scope="module")
+def digits_forms(digits_top: Path, tmp_path_factory: pytest.TempPathFactory) -> Forms:
+    folder = tmp_path_factory.mktemp("digits")
+    calibration = ["--quantize=int8", f"--dataset={DIGITS / 'digits_calib.npz'}", f"--work-dir={folder}"]
     registry = Registry()
     chips: list[tuple[Path, Path]] = []
     for chip in registry.names("tpuc.chips"):
@@ -116,7 +120,7 @@ def digits_forms(tmp_path_factory: pytest.TempPathFactory) -> Forms:
         target = folder / f"digits_{chip}{suffix}"
         assert main(["compile", str(DIGITS / "digits.onnx"), f"--chip={chip}", *calibration, "-o", str(target)]) == 0
         chips.append((folder / f"digits_{chip}_int8_sym_tpu.mlir", target))
-    return Forms(top, chips)
+    return Forms(digits_top, chips)
 
 
 def test_every_format_side_by_side(digits_onnx: Path, digits_forms: Forms, capsys: pytest.CaptureFixture[str]) -> None:
@@ -135,10 +139,10 @@ def test_every_format_side_by_side(digits_onnx: Path, digits_forms: Forms, capsy
 
 
 def test_the_table_has_a_column_per_network(
-    digits_onnx: Path, digits_forms: Forms, capsys: pytest.CaptureFixture[str]
+    digits_onnx: Path, digits_top: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     capsys.readouterr()
-    assert main(["eval", str(digits_onnx), str(digits_forms.top), "--dataset", EVALUATION, "--count=40"]) == 0
+    assert main(["eval", str(digits_onnx), str(digits_top), "--dataset", EVALUATION, "--count=40"]) == 0
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert rows[0] == ["digits.onnx", "digits.mlir", "difference"]
     assert [row[0] for row in rows[1:3]] == ["top-1", "top-5"]
@@ -148,9 +152,9 @@ def test_the_table_has_a_column_per_network(
 
 
 def test_options_of_images_are_for_files_that_do_not_say_it(
-    digits_onnx: Path, digits_forms: Forms, capsys: pytest.CaptureFixture[str]
+    digits_onnx: Path, digits_top: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    top = str(digits_forms.top)
+    top = str(digits_top)
     both = eval_json(capsys, str(digits_onnx), top, "--dataset", EVALUATION, "--count=40", "--scale=1e-9")
     assert both["models"][0]["figures"]["top-1"] < 0.5  # every image is nearly the same to it
     assert both["models"][1]["figures"]["top-1"] > 0.9
