@@ -91,9 +91,10 @@ def lines_of(process: subprocess.Popen[str]) -> Iterator[str | None]:
         yield line
 
 
-def measured(row: Architecture, file: Path) -> dict[str, Any]:
-    """One entry of the results: the import and every chip and mode."""
-    return finished([sys.executable, __file__, "--child", str(file), row.name], ["import", *cells_of(file)])
+def measured(row: Architecture, file: Path, only: Sequence[str]) -> dict[str, Any]:
+    """One entry of the results: the import and every chip and mode, or those that are asked for."""
+    cells = [cell for cell in cells_of(file) if not only or cell in only]
+    return finished([sys.executable, __file__, "--child", str(file), row.name], ["import", *cells])
 
 
 def finished(command: Sequence[str], left: Sequence[str]) -> dict[str, Any]:
@@ -163,6 +164,7 @@ def main() -> None:
     parser.add_argument("--part", default="1/1", help="1/2: the first of two shares")
     parser.add_argument("--again", action="store_true", help="measure what has a result, too")
     parser.add_argument("--failed", action="store_true", help="measure again what has a cell that is not equal")
+    parser.add_argument("--cell", action="append", default=[], help="only this chip and mode: 'bm1684x f16'")
     parser.add_argument("--python", default=sys.executable, help="the interpreter that exports")
     parser.add_argument("--results", type=Path, default=RESULTS)
     arguments = parser.parse_args()
@@ -183,7 +185,9 @@ def main() -> None:
         if key in done and not arguments.again and not (arguments.failed and lacks(done[key])):
             continue
         file, why = exported(row, kind, arguments.python)
-        entry: dict[str, Any] = {"export": why} if why else {"bytes": file.stat().st_size, "steps": measured(row, file)}
+        entry: dict[str, Any] = {"export": why}
+        if not why:
+            entry = {"bytes": file.stat().st_size, "steps": measured(row, file, arguments.cell)}
         keep(key, entry, arguments.results)
         print(f"{key}: {told(entry)}", flush=True)
 

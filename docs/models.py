@@ -12,7 +12,9 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from benchmarks import trained  # noqa: E402  # they lie beside this folder
 from benchmarks.architectures import ARCHITECTURES, Architecture  # noqa: E402  # they lie beside this folder
+from benchmarks.architectures.trained import TRAINED  # noqa: E402  # they lie beside this folder
 from benchmarks.exports import CELLS, read  # noqa: E402  # they lie beside this folder
 
 Entry = Mapping[str, Any]
@@ -25,6 +27,13 @@ MARKS = {
     "memory": "no memory",
     "failed": "error",
 }
+TRAINED_WORDS = (
+    "`python benchmarks/trained.py` downloads the packages without installing them, and measures their files like the",
+    "exports above. The reference is ONNX Runtime or LiteRT. Networks with states run over 100 frames, each side on",
+    "its own states. Files of integers (microWakeWord) run in int8 as they are. A cell has the cycles of one run and",
+    "the signal-to-noise ratio of the worst output, or `near 0` where the network sees nothing in the drawn input, and",
+    "every value is within 0.001 + 0.01 of the reference's.",
+)
 SPECIFIC = re.compile(r"'[^']*'|\"[^\"]*\"|\b\d[\d,.x]*\b")
 """What differs between refusals of one kind."""
 
@@ -155,6 +164,41 @@ def refusals(found: Sequence[tuple[Architecture, str, Entry]]) -> Iterator[str]:
     yield from table(("where", "files", "what was said of the first one", "networks"), lines, 4)
 
 
+def trained_files(results: Mapping[str, Entry]) -> Iterator[str]:
+    """The table of files that packages bring, and what was said of those that do not run."""
+    found = [(row, results[row.name]) for row in TRAINED if row.name in results]
+    yield from TRAINED_WORDS
+    yield ""
+
+    def lines() -> Iterator[Sequence[str]]:
+        for row, entry in found:
+            cells = [trained_cell(entry, row.is_integer, chip) for chip in ("bm1684x", "cv181x")]
+            file = row.path.rsplit("/", 1)[-1]
+            shapes = ", ".join("x".join(map(str, one.shape)) for one in row.inputs)
+            yield row.name, f"`{row.package}`", f"`{file}`", f"`{row.said}`" if row.said else "", shapes, *cells
+
+    head = ("network", "package", "file", "options", "inputs", "bm1684x f16", "cv181x bf16")
+    yield from table(head, lines(), 5)
+    missing = [
+        (f"{row.name}, {step}", code(one["why"]))
+        for row, entry in found
+        for step, one in entry["steps"].items()
+        if one["result"] != "equal"
+    ]
+    yield from ("", *table(("not equal", "what was said"), iter(missing), 2))
+
+
+def trained_cell(entry: Entry, is_integer: bool, chip: str) -> str:
+    """As `cell`, with the similarity to the reference in dB."""
+    column = next(one for one in (trained.INTEGER_CELLS if is_integer else trained.CELLS) if one.startswith(chip))
+    said, step = cell(entry, column), entry["steps"].get(column)
+    if step is None or step["result"] != "equal":
+        return said
+    if step.get("close"):
+        return f"{said}, near 0"
+    return f"{said}, {'equal' if step['decibels'] >= 999 else format(step['decibels'], '.0f') + ' dB'}"
+
+
 def code(text: str) -> str:
     """A sentence within a cell."""
     return f"`{text.replace('`', chr(39)).replace('|', '/')}`"
@@ -168,6 +212,7 @@ def page() -> Iterator[str]:
     names = {row.name for row, _, _ in exported}
     yield f"{len(names)} architectures in {len(exported)} files."
     yield from ("", *summary(exported), "", "## By family", "", *families(exported), *networks(exported))
+    yield from ("", "## Trained files", "", *trained_files(trained.read()))
     yield from ("", "## What is missing", "", *refusals(exported))
     if without:
         failed = ((f"{row.name} ({kind})", code(entry["export"])) for row, kind, entry in without)

@@ -110,8 +110,8 @@ def _compiled(
     return {**compared(lambda: made.run(inputs), wanted, mode), **told}
 
 
-def compared(run: Any, wanted: Arrays, mode: str) -> Result:
-    """Beside the reference: `equal` within the mode's bound, or `wrong`."""
+def compared(run: Any, wanted: Arrays, mode: str, near: tuple[float, float] | None = None) -> Result:
+    """Beside the reference: `equal` within the mode's bound, or `wrong`. `close` is one that is so by `near` alone."""
     try:
         found = run()
     except Exception as error:  # noqa: BLE001  # any failure is a result
@@ -120,7 +120,8 @@ def compared(run: Any, wanted: Arrays, mode: str) -> Result:
     theirs = {name: array.astype(np.float64) for name, array in wanted.items()}
     result: Result = {"result": "equal"}
     try:
-        compare("outputs", ours, theirs, tolerance_of(mode, ()))
+        if compare("outputs", ours, theirs, tolerance_of(mode, ()), near=near).close:
+            result["close"] = True
     except TpucError as error:
         result = {"result": "wrong", "why": sentence(error)}
     scores = [similarity(ours[name], theirs[name]) for name in wanted if ours[name].shape == theirs[name].shape]

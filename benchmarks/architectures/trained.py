@@ -11,7 +11,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Given:
-    """An input: a picture in blocks, sound, or numbers from `low` to `high`, with its shape in one run."""
+    """An input: a picture in blocks, a page of strokes, sound, or numbers from `low` to `high`."""
 
     name: str
     shape: tuple[int, ...]
@@ -25,15 +25,20 @@ class Given:
         random = np.random.default_rng(seed)
         if self.kind == "zeros":
             values = np.zeros(self.shape)
+        elif self.kind == "features":
+            waves = np.sin(np.arange(self.shape[-1]) / 5 + seed / 7) * np.ones(self.shape)
+            values = (60 * waves - 60 + random.normal(0, 20, self.shape)).clip(self.low, self.high - 1)
         elif self.kind == "sound":
             time = np.arange(self.shape[-1]) + seed * self.shape[-1]
             tones = sum(np.sin(time * 2 * np.pi * tone / 16000) for tone in random.uniform(80, 2000, 4))
             values = (0.1 * tones + random.normal(0, 0.02, self.shape)).clip(-1, 1) * self.high
-        elif self.kind == "picture":
+        elif self.kind in ("picture", "page"):
             blocks = random.uniform(0, 1, [extent if extent <= 3 else -(-extent // 16) for extent in self.shape])
             for axis, extent in enumerate(self.shape):
                 if extent > 3:
                     blocks = blocks.repeat(16, axis).take(range(extent), axis)
+            if self.kind == "page":
+                blocks = _page(random, *self.shape[-2:]) * np.ones(self.shape)
             noise = random.normal(0, 0.03, self.shape)
             values = self.low + (self.high - self.low) * (blocks + noise).clip(0, 1)
         elif np.dtype(self.dtype).kind in "iu":
@@ -41,6 +46,18 @@ class Given:
         else:
             values = random.uniform(self.low, self.high, self.shape)
         return values.astype(self.dtype)
+
+
+def _page(random: np.random.Generator, height: int, width: int) -> np.ndarray:
+    """Dark strokes in rows on a light ground, which detectors take for text."""
+    page = np.full((height, width), 0.95)
+    for top in range(12, max(height - 20, 13), 40):
+        for left in range(10, width - 16, 14):
+            for _ in range(int(random.integers(0, 4))):
+                column, row = left + int(random.integers(0, 8)), top + int(random.integers(0, 16))
+                page[top : top + 18, column : column + 3] = 0.1
+                page[row : row + 3, left : left + 11] = 0.1
+    return page
 
 
 @dataclass(frozen=True)
@@ -112,7 +129,7 @@ def wake_word(name: str, length: int, entry: str, fixed: bool = True) -> Trained
 def micro(name: str) -> Trained:
     """microWakeWord: the file keeps its states."""
     path = f"pymicro_wakeword/models/{name}.tflite"
-    audio = Given("serving_default_input_audio:0", (1, 3, 40), -128, 128, dtype="int8")
+    audio = Given("serving_default_input_audio:0", (1, 3, 40), -128, 128, "features", "int8")
     return Trained(f"micro_{name}", WAKE, "pymicro-wakeword==2.5.0", path, (audio,), frames=FRAMES)
 
 
@@ -124,7 +141,7 @@ def mediapipe(name: str, *shape: int, entry: str = "input_1", folder: str = "", 
 
 def ocr(name: str, package: str, file: str, height: int, width: int) -> Trained:
     """PP-OCR's networks of one picture."""
-    inputs = (picture("x", 1, 3, height, width, low=-1),)
+    inputs = (Given("x", (1, 3, height, width), -1, 1, "page"),)
     options = {"input_shapes": ((1, 3, height, width),)}
     return Trained(name, OCR, package, f"{file}.onnx", inputs, options)
 

@@ -92,6 +92,18 @@ def matmul_integer(script: Script) -> None:
     script("MatMul", left, right, result=script.node.outputs[0])
 
 
+def clip(script: Script) -> bool:
+    """Limits that are computed at run time: the larger of operand and lower limit, then the smaller one."""
+    limits = [(index, kind) for index, kind in ((1, "Max"), (2, "Min")) if script.has(index)]
+    if all(script.node.inputs[index] in script.types.constants for index, _ in limits):
+        return False
+    value = script.node.inputs[0]
+    for index, kind in limits:
+        result = {"result": script.node.outputs[0]} if (index, kind) == limits[-1] else {}
+        value = script(kind, value, script.node.inputs[index], **result)
+    return True
+
+
 def lp_pool(script: Script) -> None:
     """Expand the mean of powers, times their number, and its root. Overhang from rounding up counts as zeros."""
     p, kernel = float(script.node.attributes.get("p", 2)), script.node.attributes["kernel_shape"]
@@ -277,6 +289,7 @@ REWRITES: Mapping[str, Callable[[Script], bool | None]] = {
     **QLINEAR,
     **SEQUENCES,
     "AffineGrid": affine_grid,
+    "Clip": clip,
     "Col2Im": col2im,
     "ConvInteger": conv_integer,
     "DFT": dft,

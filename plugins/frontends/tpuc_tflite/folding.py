@@ -170,6 +170,15 @@ def _broadcast_args(_: ForeignNode, arrays: Sequence[Array], __: Sequence[Tensor
     return [np.array(np.broadcast_shapes(*shapes), np.int64)]
 
 
+def _split(node: ForeignNode, arrays: Sequence[Array], results: Sequence[TensorEntry]) -> Sequence[Array]:
+    """The axis is the first operand of SPLIT and the last one of SPLIT_V, whose sizes may hold one -1."""
+    if node.op_type == "SPLIT":
+        return np.split(arrays[1], len(results), int(arrays[0].reshape(())))
+    x, sizes, axis = arrays[0], arrays[1].reshape(-1).astype(np.int64), int(arrays[2].reshape(()))
+    sizes = np.where(sizes < 0, x.shape[axis] - sizes[sizes >= 0].sum(), sizes)
+    return np.split(x, np.cumsum(sizes)[:-1], axis)
+
+
 def _tile(_: ForeignNode, arrays: Sequence[Array], __: Sequence[TensorEntry]) -> Sequence[Array]:
     times = [int(count) for count in arrays[1].reshape(-1)]
     _checked([extent * count for extent, count in zip(arrays[0].shape, times, strict=True)])
@@ -232,6 +241,8 @@ _FOLDS: Mapping[str, Fold] = {
     "SELECT": _elementwise(np.where),
     "SELECT_V2": _elementwise(np.where),
     "SLICE": _slice,
+    "SPLIT": _split,
+    "SPLIT_V": _split,
     "SQRT": _elementwise(np.sqrt),
     "SQUEEZE": _same,
     "STRIDED_SLICE": _strided_slice,

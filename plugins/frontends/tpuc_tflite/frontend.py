@@ -20,12 +20,13 @@ class TfliteFrontend(Frontend):
         from tpuc_tflite.loading import load_graph
         from tpuc_tflite.ordering import needed_part
         from tpuc_tflite.specializing import specialized
+        from tpuc_tflite.spectra import without_spectra
         from tpuc_tflite.states import with_states
         from tpuc_tflite.translation import translate
         from tpuc_tflite.variables import without_variables
 
         graph = specialized(without_variables(load_graph(path), options.output_names), options)
-        graph = with_states(needed_part(graph, options.output_names))
+        graph = with_states(needed_part(without_spectra(graph), options.output_names))
         return translate(graph, options, registry)
 
 

@@ -171,17 +171,23 @@ class _Walk(Walk[TfliteBuilder]):
             self.build.accept(name, value)
             self._check_shape(node, name)
 
+    def _is_folded(self, name: str) -> bool:
+        """Is it a constant now, but not in the file?"""
+        entry = self._graph.tensors.get(name)
+        return entry is not None and entry.data is None and self.build.constant(name) is not None
+
     def _check_shape(self, node: ForeignNode, name: str) -> None:
         """Check a result's shape against the file, which states every shape unless the input shape was changed.
 
-        A RESHAPE follows its shape operand, and shapes that the file states after another result are outdated.
+        A RESHAPE follows its shape operand, as other nodes follow operands that were computed from shapes, and shapes
+        that the file states after another result are outdated.
         """
         if name not in self._graph.tensors:
             return  # inside a loop, extents may grow from step to step
         expected, got = self._graph.tensors[name].shape, self.build.shape(name)
         if self._is_reshaped or expected == got or math.prod(expected) == math.prod(got) == 1 or not expected:
             return
-        if importer_key(node) == "RESHAPE":
+        if importer_key(node) == "RESHAPE" or any(map(self._is_folded, node.inputs)):
             self._is_reshaped = True
             return
         raise InvalidModel(

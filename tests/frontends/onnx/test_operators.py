@@ -182,6 +182,15 @@ def test_clip_takes_limits_in_both_forms(tmp_path: Path) -> None:
         check(network([node("Clip", operands, "y")], {"x": [2, 3]}, ["y"], limits), tmp_path)
 
 
+def test_clip_takes_limits_that_are_computed(tmp_path: Path) -> None:
+    inputs, number = {"x": [2, 3], "low": [], "high": []}, {"number": np.array(0.5, np.float32)}
+    cases = {"x low high": ["Max", "Min"], "x - high": ["Min"], "x low": ["Max"], "x low number": ["Max", "MinConst"]}
+    for operands, expected in cases.items():
+        used = {name: shape for name, shape in inputs.items() if name in operands.split()}
+        model = network([node("Clip", operands, "y")], used, ["y"], number if "number" in operands else {})
+        assert [op for op in check(model, tmp_path) if op in ("Max", "Min", "MinConst")] == expected
+
+
 @each("opset", [7, 13, 15])
 def test_batch_normalization(opset: int, tmp_path: Path) -> None:
     weights = {"s": values(3), "b": values(3), "m": values(3), "v": np.abs(values(3)) + 0.1}

@@ -310,7 +310,6 @@ REFUSALS = [
         node("MaxPool", "x", "y where", kernel_shape=[2, 2], dilations=[2, 2]),
         "indices of dilated windows, or over other than 1 or 2 dimensions, are not supported",
     ),
-    (node("Clip", "x - z", "y"), r"its limit 'max' is computed at run time \(tensor 'z'\), but must be a constant"),
     (node("Conv", "x w", "y"), RANK),
     (node("Pad", "x eight", "y", mode="mirror"), "mode 'mirror' is not supported; use constant, reflect, edge or wrap"),
     (node("Pad", "x nine", "y", mode="wrap"), "pads 0 and 9 do not wrap around an axis of extent 8"),

@@ -82,6 +82,13 @@ CASES: Sequence[Case] = (
     ("SELECT", [truths(1, 0), ints(1, 2), ints(3, 4)], None, [ints(1, 4)]),
     ("SELECT_V2", [truths(1, 0), ints(1), ints(3)], None, [ints(1, 3)]),
     ("SLICE", [TABLE, ints(1, 1), ints(2, -1)], None, [TABLE[1:3, 1:]]),
+    ("SPLIT", [np.array(1, np.int32), TABLE], ("SplitOptions", {"NumSplits": 2}), [TABLE[:, :2], TABLE[:, 2:]]),
+    (
+        "SPLIT_V",
+        [TABLE, ints(1, -1), np.array(0, np.int32)],
+        ("SplitVOptions", {"NumSplits": 2}),
+        [TABLE[:1], TABLE[1:]],
+    ),
     ("SQRT", [reals(9, 0.25)], None, [reals(3, 0.5)]),
     ("SQUEEZE", [np.array([[5, 6]], np.int32)], None, [ints(5, 6)]),
     (
