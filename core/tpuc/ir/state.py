@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from tpuc.ir.attributes import ArrayAttr, StringAttr
 from tpuc.ir.traits import NetworkInput
-from tpuc.ir.types import TensorType, Uniform
+from tpuc.ir.types import TensorType, Type, Uniform
 
 if TYPE_CHECKING:
     from tpuc.ir import Module
@@ -52,6 +52,13 @@ def first_value(type: TensorType) -> int:
     return type.element.zero_point if isinstance(type.element, Uniform) else 0
 
 
+def _stored(type: Type) -> object:
+    """What tells whether two values have the same bytes; the range that one is calibrated to does not."""
+    if not isinstance(type, TensorType):
+        return type
+    return type.dims, type.element if isinstance(type.element, Uniform) else type.storage
+
+
 def _attribute(states: Sequence[State]) -> ArrayAttr:
     pairs = [name for state in states for name in (state.input, state.output)]
     return ArrayAttr(tuple(map(StringAttr, pairs)))
@@ -71,7 +78,7 @@ def keep_states(module: Module, states: Sequence[State]) -> None:
     for state in states:
         if state.input not in inputs or state.output not in outputs:
             raise ValueError(f"no state from output '{state.output}' to input '{state.input}': there are not both")
-        if inputs[state.input] != outputs[state.output]:
+        if _stored(inputs[state.input]) != _stored(outputs[state.output]):
             raise ValueError(
                 f"input '{state.input}' is {inputs[state.input]} and output '{state.output}' is "
                 f"{outputs[state.output]}; a state has one type"

@@ -27,6 +27,9 @@ class LoadedBModel(SimulatedModel):
         outputs = [tensor_info(tensor, is_input=False) for tensor in self._simulator.outputs]
         super().__init__(self._simulator, inputs, outputs)
 
+    def reset(self) -> None:
+        self._simulator.forget()
+
     def cycles(self, instruction: Instruction, profile: str) -> int:
         from tpuc_bm1684x.timing import cycles
 

@@ -63,6 +63,9 @@ class Simulator(FileSimulator):
     def _reset(self) -> None:
         self.machine.reset(self._lmem_bytes)
         self.machine.ddr[self._context] = 0
+        self.forget()  # the runtime refuses commands that write to constants
+
+    def forget(self) -> None:
         if self._weights_touched and self.stage.coefficients is not None:
             data = np.frombuffer(self.stage.coefficients.data, np.uint8)
             self.machine.ddr[: data.size] = data

@@ -65,6 +65,7 @@ def describe(target: Target) -> Cv18Description:
         boundary_bases=tuple(gmem(base) for base in range(FIRST_IO, BASE_REGISTERS)),
         boundary_rest=gmem(PRIVATE),  # no other program and no activation ever lies there
         works_along_width=True,
+        keeps_state=True,
         has_infinity=False,  # it reads one as NaN
         least_divisor=2.0**-63,  # reciprocals of less come from the half of the table for the other sign
         largest_insert=target.largest_insert,

@@ -40,6 +40,9 @@ class LoadedCviModel(SimulatedModel):
         inner = [one for one in self._simulator.program.tensors if one.tag is not None and one.name not in border]
         self.inner_tensors = [tensor_info(tensor, is_input=False) for tensor in inner]
 
+    def reset(self) -> None:
+        self._simulator.forget()
+
     def cycles(self, instruction: Instruction, profile: str) -> int:
         from tpuc_cv18.timing import cycles
 

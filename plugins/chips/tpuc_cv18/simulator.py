@@ -93,6 +93,8 @@ class Simulator(FileSimulator):
                 self.machine.gmem[base].fill(0)
             else:
                 self.machine.gmem[base] = np.zeros(size, np.uint8)
+
+    def forget(self) -> None:
         if self._weights_touched:
             self.machine.gmem[WEIGHTS][:] = self._weights
 

@@ -75,7 +75,11 @@ class FileSimulator(ABC):
 
     @abstractmethod
     def _reset(self) -> None:
-        """Clear memories, so that every run gives the same result."""
+        """Clear memories, so that every run gives the same result unless the program writes to its constants."""
+
+    @abstractmethod
+    def forget(self) -> None:
+        """Load the constants again: what the program has kept in them between runs is lost."""
 
     @abstractmethod
     def _memory(self, address: int, size: int) -> Array:

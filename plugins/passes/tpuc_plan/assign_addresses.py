@@ -26,8 +26,9 @@ from tpuc_lower.target.kernels import COEFFICIENTS, COEFFICIENTS_ADDRESS, chip_o
 
 from tpuc_plan.ddr.inplace import boundary_alone, chains, expanded
 from tpuc_plan.ddr.lifetimes import POOL, Lifetime, boundary_addresses, lifetimes, set_address
+from tpuc_plan.ddr.states import place_states, visible_ends
 from tpuc_plan.planners.alignment import align
-from tpuc_plan.planners.arena import Lived, buffer_list, find_planner, make_plan
+from tpuc_plan.planners.arena import buffer_list, distinct, find_planner, make_plan
 from tpuc_plan.regions.planned import PlannedFunction
 from tpuc_plan.tasks.pack import digest_of
 
@@ -65,11 +66,14 @@ class AssignAddresses(Pass):
         before = context.find(CONSTANTS, ConstantImage())
         constants = _place_constants(module, base, description.ddr_alignment, before)
         ends = (one.offset + align(one.size_bytes, description.ddr_alignment) for one in constants)
-        weights_bytes = max([len(before.data), *ends])
         planned = PlannedFunction.of(context, module)
         aliases = planned.aliases
+        states, weights_end = place_states(
+            module, aliases, base + max([len(before.data), *ends]), description.ddr_alignment
+        )
+        weights_bytes = weights_end - base
         spans = lifetimes(function, planned.tasks, aliases)
-        boundary = boundary_addresses(function, aliases, description)
+        boundary = boundary_addresses(visible_ends(module), aliases, description) | states
         inner = [span for span in spans if span.value not in boundary]
         if self.io_alone:
             inner = boundary_alone(inner, function, aliases)
@@ -78,7 +82,7 @@ class AssignAddresses(Pass):
         planner = find_planner(lambda name: context.registry.get("tpuc.planners", name), text)
         points = {operation: point for point, operation in enumerate(function.operations)}
         parts = chains(inner, planned.tasks if self.in_place else (), aliases, points)
-        lived = _distinct([chain.lived(POOL) for chain in parts])
+        lived = distinct([chain.lived(POOL) for chain in parts])
         buffers = buffer_list(lived, description.ddr_alignment)
         plan = make_plan(planner, buffers, [PoolInfo(POOL, None, description.ddr_alignment, start)], lived)
         addresses = dict(boundary)
@@ -117,17 +121,6 @@ def _place_constants(module: Module, base: int, alignment: int, before: Constant
                 at = max(at, align(place + array.size, alignment))
             operation.extra_attributes[COEFFICIENTS_ADDRESS] = known[packed.value]
     return placed
-
-
-def _distinct(lived: Sequence[Lived]) -> list[Lived]:
-    """Return the same buffers, with `#2`, `#3`, ... appended to repeated names."""
-    seen: dict[str, int] = {}
-    result: list[Lived] = []
-    for one in lived:
-        count = seen[one.name] = seen.get(one.name, 0) + 1
-        name = one.name if count == 1 else f"{one.name}#{count}"
-        result.append(Lived(name, one.size_bytes, one.first, one.last, one.pool_candidates))
-    return result
 
 
 def _whole_plan(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -14,12 +13,9 @@ from tpuc.api import (
     Chip,
     CompiledLayout,
     ConstantImage,
-    Engine,
     FunctionChip,
     HostCall,
-    Instruction,
     IntegerAttr,
-    LayerCommands,
     Module,
     NetworkInput,
     Operation,
@@ -33,11 +29,13 @@ from tpuc.api import (
 )
 from tpuc.api.boundary import rounds_evenly, states_of
 from tpuc_lower.boundary.images import frame_of
-from tpuc_lower.target.kernels import COEFFICIENTS, COEFFICIENTS_ADDRESS, chip_of, runs_on_chip
+from tpuc_lower.target.kernels import COEFFICIENTS, COEFFICIENTS_ADDRESS, chip_of
 from tpuc_lower.target.results import FUNCTION_PROGRAM
 
 from tpuc_plan.ddr.lifetimes import address_of
+from tpuc_plan.ddr.states import record_states, visible_ends, write_first_values
 from tpuc_plan.regions.emit import Emitter
+from tpuc_plan.regions.layers import layer_commands
 from tpuc_plan.regions.planned import PlannedFunction
 from tpuc_plan.regions.region_planner import FIRST_FIT
 from tpuc_plan.tasks.cost import Cycles
@@ -80,30 +78,10 @@ class GenerateCode(Pass):
         emitter.run(PlannedFunction.of(context, module))
         plan = context.find(MEMORY_PLAN)
         if plan is not None:
-            layers = _layers(module, emitter.operations, asm.instructions)
+            layers = layer_commands(module, emitter.operations, asm.instructions)
             context.leave(MEMORY_PLAN, replace(plan, layers=tuple(layers)))
+        record_states(module, asm)
         return chip.write(module, _layout(module, context, tuple(emitter.host_calls)), asm)
-
-
-def _layers(
-    module: Module, operations: Sequence[Operation], instructions: Sequence[Instruction]
-) -> Iterator[LayerCommands]:
-    """Yield the command ranges of every operation that runs on the chip, in network order."""
-    ranges: dict[Operation, dict[str, list[list[int]]]] = {}
-    counts = dict.fromkeys(Engine, 0)
-    for operation, instruction in zip(operations, instructions, strict=True):
-        counts[instruction.engine] += 1
-        number = counts[instruction.engine]
-        mine = ranges.setdefault(operation, {}).setdefault(instruction.engine.name.lower(), [])
-        if mine and mine[-1][1] == number - 1:
-            mine[-1][1] = number
-        else:
-            mine.append([number, number])
-    for operation in module.main.operations:
-        if runs_on_chip(operation):
-            mine = ranges.get(operation, {})
-            commands = {engine: tuple((first, last) for first, last in mine[engine]) for engine in sorted(mine)}
-            yield LayerCommands(operation.name, operation.op.name, commands)
 
 
 def _coefficients(operation: Operation) -> int:
@@ -124,12 +102,14 @@ def _layout(module: Module, context: PassContext, host_calls: tuple[HostCall, ..
             start = _coefficients(operation) - base
             image[start : start + data.size] = data
             places[digest_of(data)] = start
+    write_first_values(module, image, base)
     context.leave(CONSTANTS, ConstantImage(image.tobytes(), places))
-    inputs = [operation for operation in function.operations if isinstance(operation.op, NetworkInput)]
+    ends = visible_ends(module)
+    inputs = [one.defining for one in ends if one.defining is not None and isinstance(one.defining.op, NetworkInput)]
     return CompiledLayout(
         name=module.name,
         inputs=tuple(replace(_info(o.result), rounds_evenly=rounds_evenly(o.op), frame=frame_of(o)) for o in inputs),
-        outputs=tuple(_info(value) for value in function.outputs),
+        outputs=tuple(map(_info, ends[len(inputs) :])),
         weights=image.tobytes(),
         weights_address=base,
         activations_address=_number(module, "module.neuron_addr"),

@@ -162,12 +162,15 @@ class TestRunning:
         wanted = Simulator(model).run({"x": values()})["y"]
         assert np.array_equal(Simulator.from_bytes(other.to_bytes(), CV183X).run({"x": values()})["y"], wanted)
 
-    def test_overwritten_weights_come_back_for_the_next_run(self) -> None:
+    def test_overwritten_weights_stay_until_they_are_loaded_again(self) -> None:
+        """As in the vendor's runtime (tests/interop/cv18xx/test_states.py), which loads them once."""
         out = TensorCopy(source=gmem(1), destination=gmem(4), shape=SHAPE, dtype=DType.INT8)
         spoil = TensorCopy(source=gmem(3), destination=gmem(1), shape=SHAPE, dtype=DType.INT8)
         simulator = Simulator(file_of(numbered([out, spoil])))
         first = simulator.run({"x": values()})["y"]
         assert np.array_equal(first.reshape(-1), np.arange(256, dtype=np.uint8).view(np.int8))
+        assert np.array_equal(simulator.run({"x": values()})["y"], values())
+        simulator.forget()
         assert np.array_equal(simulator.run({"x": values()})["y"], first)
 
     def test_intermediate_values_can_be_watched_and_read(self) -> None:

@@ -12,7 +12,7 @@ from tpuc.ir import Module
 from tpuc.ir.state import State, keep_states, states_of
 from tpuc.ir.traits import NetworkInput
 from tpuc.schedule import PassManager
-from tpuc.schedule.results import CALIBRATION_TABLE, QUANTISE_TABLE
+from tpuc.schedule.results import CALIBRATION_TABLE, QUANTISE_TABLE, STORED_INPUTS
 
 from tpuc_driver.session.border import name_outputs
 from tpuc_driver.session.boundary import Boundary
@@ -30,7 +30,14 @@ def lower(configuration: Configuration, top: Module, recipe: Recipe) -> Staged:
     chip.description.check_states(module)
     if isinstance(chip, FunctionChip) and chip.keeps_integers:
         boundary = (boundary or Boundary()).keeping_integers(top)
-    context = configuration.context(None if boundary is None else boundary.wishes(len(module.main.outputs)), mode)
+    wishes = {} if boundary is None else boundary.wishes(len(module.main.outputs))
+    if states_of(module) and not (boundary is not None and boundary.quant_input):
+        # a state is stored as it comes out
+        kept = {state.input for state in states_of(module)}
+        inputs = [one for one in module.main.operations if isinstance(one.op, NetworkInput)]
+        others = frozenset(index for index, one in enumerate(inputs) if one.name not in kept)
+        wishes[STORED_INPUTS] = others & wishes.get(STORED_INPUTS, others)
+    context = configuration.context(wishes, mode)
     manager = configuration.manager(context)
     needed = needs_calibration(mode, module)
     if needed or (recipe.calibration_table is not None and takes_calibration(mode, module)):

@@ -79,10 +79,9 @@ def _cascades(tasks: Mapping[Operation, Task], points: Mapping[Operation, int]) 
     return {one: (points[group[0]], points[group[-1]]) for group in members.values() for one in group}
 
 
-def boundary_addresses(function: Function, aliases: AliasSets, description: ChipDescription) -> dict[Value, int]:
+def boundary_addresses(ends: Iterable[Value], aliases: AliasSets, description: ChipDescription) -> dict[Value, int]:
     """Return the addresses of inputs and then outputs that lie apart from the activations."""
-    inputs = [o.result for o in function.operations if isinstance(o.op, NetworkInput)]
-    values = dict.fromkeys(aliases.place(value)[0] for value in (*inputs, *function.outputs))
+    values = dict.fromkeys(aliases.place(value)[0] for value in ends)
     addresses = dict(zip(values, description.boundary_bases, strict=False))
     at = description.boundary_rest
     if at is not None:

@@ -180,3 +180,14 @@ def _reason(buffer: BufferInfo, buffers: Sequence[BufferInfo], placed: Mapping[s
     if buffer.pool_candidates and place.pool != buffer.pool_candidates[0]:
         reason += f"; pool '{buffer.pool_candidates[0]}' has no room for it"
     return reason
+
+
+def distinct(lived: Sequence[Lived]) -> list[Lived]:
+    """Return the same buffers, with `#2`, `#3`, ... appended to repeated names."""
+    seen: dict[str, int] = {}
+    result: list[Lived] = []
+    for one in lived:
+        count = seen[one.name] = seen.get(one.name, 0) + 1
+        name = one.name if count == 1 else f"{one.name}#{count}"
+        result.append(Lived(name, one.size_bytes, one.first, one.last, one.pool_candidates))
+    return result
