@@ -17,7 +17,7 @@ DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
 NAMES = "zero one two three four five six seven eight nine".replace(" ", "\n")
 FILES = (
     *("CMakeLists.txt", "Makefile", "aarch64.cmake", "riscv64-musl.cmake"),
-    *("network.hpp", "network.json", "network.py", "picture.hpp", "run.cpp", "run.py"),
+    *("network.hpp", "network.json", "network.py", "picture.hpp", "picture.py", "run.cpp", "run.py"),
 )
 """Beside the compiled file, of a chip that brings programs."""
 HEADERS = {"cv180x": "cv18xx", "bm1684x": "bm1684x"}
@@ -51,7 +51,7 @@ def test_it_holds_the_file_and_what_it_says(tmp_path: Path) -> None:
         "pixel_format": "gray",
     }
     assert (probabilities["shape"], probabilities["scale"], probabilities["zero_point"]) == ([1, 10, 1, 1], 1.0, 0)
-    for name in ("run.py", "network.py"):
+    for name in ("run.py", "network.py", "picture.py"):
         compile(found[name], name, "exec")
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 

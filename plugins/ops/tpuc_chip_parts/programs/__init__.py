@@ -21,7 +21,7 @@ COLOURS = ("rgb", "bgr", "gray")
 RANK, ROW = 4, 7
 PROGRAMS = ("run.cpp", "run.py")
 """The files in a chip's package."""
-COMMON = ("picture.hpp", "riscv64-musl.cmake", "aarch64.cmake")
+COMMON = ("picture.hpp", "picture.py", "riscv64-musl.cmake", "aarch64.cmake")
 """The files for all networks and chips."""
 
 
@@ -90,11 +90,9 @@ def programs(
 ) -> Mapping[str, str]:
     """The text of all files by name; `package` contains the chip's `run.cpp` and `run.py`."""
     inputs = [Input.of(info, described.get(info.name)) for info in loaded.inputs]
-    about = [f"{place}. {_about(one)}" for place, one in enumerate(inputs, 1)]
+    about = [f"{place}. {_about(one)}{'; or a picture' * one.shows}" for place, one in enumerate(inputs, 1)]
     cpp = {
-        "about": "\n".join(
-            f"// {line}{'; or a picture' if one.shows else ''}" for line, one in zip(about, inputs, strict=True)
-        ),
+        "about": "\n".join(f"// {line}" for line in about),
         "model": _c_string(model),
         "inputs": "\n".join(_cpp_input(one) for one in inputs),
         "outputs": "\n".join(_cpp_output(info) for info in loaded.outputs),
@@ -232,8 +230,23 @@ def _python_input(one: Input) -> str:
         "mean": one.per_channel(one.preprocess.mean),
         "factor": one.per_channel(one.preprocess.scale),
         "bounds": _bounds(one.info),
+        "fit": _python_fit(one) if one.shows else None,
     }
     return f"    {values!r},"
+
+
+def _python_fit(one: Input) -> dict[str, Any]:
+    said = one.preprocess
+    return {
+        "size": one.size,
+        "resize": tuple(said.resize_dims or one.size),
+        "channels": one.channels,
+        "keep": said.keep_aspect_ratio,
+        "covers": said.keep_ratio_mode == "short_side_scale",
+        "centered": said.pad_type == "center",
+        "fill": said.pad_value,
+        "interpolation": said.interpolation,
+    }
 
 
 def _python_output(info: TensorInfo) -> str:
