@@ -20,7 +20,7 @@ from tpuc_testing.values import build_exposed
 from tests.chips.bm1684x.small_networks import pixels, write_images, write_two_headed
 from tests.chips.frames import host_frames
 from tests.families import each
-from tests.turns import few_pairs, first_few, in_turn
+from tests.turns import first_few, in_turn, single_pairs
 
 NORMALISED = {"mean": (103.9, 116.8, 123.7), "scale": (0.017, 0.0171, 0.0175), "resize_dims": (16, 20)}
 SHAPE = (2, 3, 12, 18)
@@ -63,7 +63,7 @@ def raw_shape(form: str, shape: tuple[int, ...], preprocess: dict[str, Any]) -> 
     return (shape[0], rows, columns, 3) if form.endswith("PACKED") else (*shape[:2], rows, columns)
 
 
-@each(("orders", "mode"), in_turn(ORDERS, ("int8", "f32"), lambda orders: orders[0], few_pairs))
+@each(("orders", "mode"), in_turn(ORDERS, ("int8", "f32"), lambda orders: orders[0], single_pairs))
 def test_fused_values_are_those_of_the_host_bit_for_bit(orders: str, mode: str, tmp_path: Path) -> None:
     form, wanted = ORDERS[orders]
     preprocess = {**NORMALISED, "pixel_format": wanted}
