@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -73,7 +74,7 @@ class AssignAddresses(Pass):
         )
         weights_bytes = weights_end - base
         spans = lifetimes(function, planned.tasks, aliases)
-        boundary = boundary_addresses(visible_ends(module), aliases, description) | states
+        boundary = boundary_addresses(itertools.chain(*visible_ends(module)), aliases, description) | states
         inner = [span for span in spans if span.value not in boundary]
         if self.io_alone:
             inner = boundary_alone(inner, function, aliases)

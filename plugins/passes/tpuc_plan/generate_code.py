@@ -17,7 +17,6 @@ from tpuc.api import (
     HostCall,
     IntegerAttr,
     Module,
-    NetworkInput,
     Operation,
     Pass,
     PassContext,
@@ -104,12 +103,12 @@ def _layout(module: Module, context: PassContext, host_calls: tuple[HostCall, ..
             places[digest_of(data)] = start
     write_first_values(module, image, base)
     context.leave(CONSTANTS, ConstantImage(image.tobytes(), places))
-    ends = visible_ends(module)
-    inputs = [one.defining for one in ends if one.defining is not None and isinstance(one.defining.op, NetworkInput)]
+    given, outputs = visible_ends(module)
+    inputs = [one.defining for one in given if one.defining is not None]
     return CompiledLayout(
         name=module.name,
         inputs=tuple(replace(_info(o.result), rounds_evenly=rounds_evenly(o.op), frame=frame_of(o)) for o in inputs),
-        outputs=tuple(map(_info, ends[len(inputs) :])),
+        outputs=tuple(map(_info, outputs)),
         weights=image.tobytes(),
         weights_address=base,
         activations_address=_number(module, "module.neuron_addr"),

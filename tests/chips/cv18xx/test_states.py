@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
 from tpuc.api import Unsupported
 from tpuc.api.evaluation import StatefulInterpreter
 from tpuc_driver.session import Session
@@ -58,3 +59,15 @@ def test_a_chip_whose_runtime_keeps_nothing_refuses(tmp_path: Path) -> None:
     module = session.transform(tmp_path / "net.tflite")
     with pytest.raises(Unsupported, match=r"^net: chip 'bm1684x' keeps nothing from one run to the next; compile the"):
         session.build(module, boundary=KEPT)
+
+
+def test_an_input_that_is_an_output_stays_both(tmp_path: Path) -> None:
+    nodes = [helper.make_node("Relu", ["x"], ["y"], name="y")]
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 4]) for name in ("x", "y")]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    (tmp_path / "net.onnx").write_bytes(model.SerializeToString())
+    session = Session(chip="cv181x", quantize="bf16")
+    loaded = session.chip.load(session.build(session.transform(tmp_path / "net.onnx")).data)
+    assert [one.name for one in loaded.inputs] == ["x"]
+    assert len(loaded.outputs) == 2

@@ -51,11 +51,11 @@ def write_first_values(module: Module, image: Array, base: int) -> None:
         image[start : start + first.nbytes] = np.frombuffer(first.tobytes(), np.uint8)
 
 
-def visible_ends(module: Module) -> list[Value]:
-    """Return inputs, then outputs, that programs see."""
+def visible_ends(module: Module) -> tuple[list[Value], list[Value]]:
+    """Return the inputs and the outputs that programs see; an input may also be an output."""
     kept = {value for pair in state_values(module) for value in pair}
     inputs = [one.result for one in module.main.operations if isinstance(one.op, NetworkInput)]
-    return [value for value in (*inputs, *module.main.outputs) if value not in kept]
+    return [one for one in inputs if one not in kept], [one for one in module.main.outputs if one not in kept]
 
 
 def _rows(address: int, count: int, width: int) -> DdrTensor:
