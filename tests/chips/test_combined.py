@@ -73,7 +73,9 @@ def test_files_that_cannot_be_combined(tmp_path: Path) -> None:
     session = Session(chip="bm1684x")
     file = tmp_path / "one.bmodel"
     session.compile(write(tmp_path / "one.onnx"), file, input_shapes=SMALL)
-    with pytest.raises(UsageError, match="two networks are called 'one' and take 1x3x8x8; compile one of them under"):
+    with pytest.raises(
+        UsageError, match="two networks have the name 'one' and the input shapes 1x3x8x8; compile one of them under"
+    ):
         combine([session.opened(file)] * 2, tmp_path / "both.bmodel")
     assert not (tmp_path / "both.bmodel").exists()
     foreign = tmp_path / "foreign.bmodel"
@@ -113,7 +115,7 @@ def test_files_with_one_place_for_weights_take_no_others(tmp_path: Path) -> None
     files = [tmp_path / "one.cvimodel", tmp_path / "other.cvimodel"]
     for seed, file in enumerate(files):
         session.compile(write(tmp_path / f"{file.stem}.onnx", seed), file, input_shapes=SMALL)
-    with pytest.raises(Unsupported, match="the weights of 'other' are others, and a file of this kind holds one set"):
+    with pytest.raises(Unsupported, match="the weights of 'other' differ, and a cvimodel holds one set"):
         combine([session.opened(file) for file in files], tmp_path / "both.cvimodel")
 
 

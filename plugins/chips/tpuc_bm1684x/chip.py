@@ -42,8 +42,8 @@ DESCRIPTION = ChipDescription(
 
 
 PROFILES = {
-    "vendor": "what the vendor's kernel library says that each command costs, equal for all of 100,000 random "
-    "commands; not measured on a board",
+    "vendor": "the cost of each command in the vendor's kernel library, equal for all of 100,000 random commands; not "
+    "measured on a board",
 }
 """Timing models, with the source and certainty of their figures."""
 

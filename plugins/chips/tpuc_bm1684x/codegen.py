@@ -58,8 +58,9 @@ def _check_memory(layout: CompiledLayout) -> None:
     needed = max(ends) - DDR_BASE
     if needed > DDR_LIMIT_BYTES:
         raise Unsupported(
-            f"{layout.name}: its weights and values take {needed:,} bytes of DDR, and the simulator, which checks "
-            f"every file, holds {DDR_LIMIT_BYTES:,}; compile it for smaller inputs, or split it with --output-names"
+            f"{layout.name}: its weights and values take {needed:,} bytes of DDR, more than the "
+            f"{DDR_LIMIT_BYTES:,} of the simulator that checks every file; compile it for smaller "
+            "inputs, or split it with --output-names"
         )
 
 
@@ -88,8 +89,8 @@ def _tensor(info: TensorInfo, *, is_input: bool) -> Tensor:
     """
     if len(info.shape) > RANK_LIMIT:
         raise Unsupported(
-            f"value '{info.name}' has {len(info.shape)} dimensions, and files for this chip state at most {RANK_LIMIT} "
-            "of what goes in or comes out; reshape it to fewer"
+            f"value '{info.name}' has {len(info.shape)} dimensions; inputs and outputs of this chip have at most "
+            f"{RANK_LIMIT}; reshape it"
         )
     storage = TensorType(info.shape, info.element).storage
     scale, zero_point = 1.0, 0

@@ -50,7 +50,7 @@ class LayerFunction(CpuFunction[OpT]):
 
     def refuse(self, node: Node[OpT]) -> str | None:
         ranks = [type_.rank for type_ in (*node.operand_types, *node.result_types)]
-        return f"it takes up to {RANK_LIMIT} dimensions, these are {max(ranks)}" if max(ranks) > RANK_LIMIT else None
+        return f"it takes up to {RANK_LIMIT} dimensions, this one has {max(ranks)}" if max(ranks) > RANK_LIMIT else None
 
 
 class EvaluatedLayer(LayerFunction[OpT]):
@@ -63,7 +63,7 @@ class EvaluatedLayer(LayerFunction[OpT]):
         types = tuple(TensorType(x.shape, F32) for x in inputs)
         results = op.infer(types)
         if [result.dims for result in results] != list(outputs):
-            raise ValueError("results of other extents")
+            raise ValueError("results have different extents")
         return op.evaluate(Node(op, types, results, self.function), inputs)
 
     def op(self, arguments: Mapping[str, HostArgument], outputs: Sequence[tuple[int, ...]]) -> OpT:

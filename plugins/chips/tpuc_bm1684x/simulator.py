@@ -92,8 +92,8 @@ def _choose_stage(model: BModel, name: str | None, source: str, number: int) -> 
     stage = net.stages[number]
     if net.address_mode not in (0, 1):
         raise Unsupported(
-            f"{source}: address mode {net.address_mode}: the simulator knows the basic mode and inputs and outputs on "
-            "their own (0, 1); recompile it"
+            f"{source}: address mode {net.address_mode}: the simulator supports the basic mode and separate inputs "
+            "and outputs (0, 1); recompile it"
         )
     if stage.is_dynamic:
         raise Unsupported(f"{source}: a dynamic network; compile it for fixed shapes")
@@ -158,7 +158,7 @@ def _decode_group(group: CommandGroup, where: str) -> DecodedStreams:
     for name, stream, count in (("compute", compute, group.tiu_count), ("DMA", dma, group.gdma_count)):
         if len(stream.commands) + 1 != count:
             raise CorruptFile(
-                f"{where}: {count} {name} commands promised, {len(stream.commands) + 1} found; the file is damaged"
+                f"{where}: {len(stream.commands) + 1} {name} commands instead of {count}; the file is damaged"
             )
     return DecodedStreams.of(compute.commands, dma.commands, where)
 

@@ -68,7 +68,7 @@ def read_description(files: Mapping[str, bytes], source: str) -> Described:
     fields = _read(files[DESCRIPTION], source)
     identifier = fields.get("identifier")
     if not isinstance(identifier, str) or not IDENTIFIER.fullmatch(identifier):
-        raise CorruptFile(f"{source}: {DESCRIPTION} names the network with no word of C; compile it again")
+        raise CorruptFile(f"{source}: {DESCRIPTION} has a network name that is not a C identifier; compile it again")
     names = _names(fields, source)
     inputs, outputs = (_tensors(fields.get(kind), source) for kind in ("inputs", "outputs"))
     workspace, parameters = (
@@ -109,7 +109,7 @@ def _names(fields: Mapping[str, Any], source: str) -> list[str]:
         raise _damaged(source)
     found = cast("list[object]", names)
     if not all(isinstance(name, str) and FILE_NAME.fullmatch(name) for name in found):
-        raise CorruptFile(f"{source}: {DESCRIPTION} names what is no file of a network in C; compile it again")
+        raise CorruptFile(f"{source}: {DESCRIPTION} lists a file that no network in C has; compile it again")
     return cast("list[str]", found)
 
 

@@ -103,7 +103,7 @@ class CompiledProgram(LoadedModel):
             taken.seek(0)
             data = taken.read(expected + 1)
         if ended.code or len(data) != expected:
-            why = ended.why if ended.code else f"it gave {len(data)} bytes instead of {expected}"
+            why = ended.why if ended.code else f"it returned {len(data)} bytes instead of {expected}"
             raise TpucError(f"{self.source}: the compiled network failed: {why}; compile it again")
         results: dict[str, Array] = {}
         at = 0
@@ -129,7 +129,7 @@ class CompiledProgram(LoadedModel):
         memory = 64 * MEGABYTE + 2 * stated + self.size_bytes
         if memory > FOREIGN_BYTES:
             raise TpucError(
-                f"{self.source}: running it takes {memory >> 20} MB, but code of others gets {FOREIGN_BYTES >> 20}; "
+                f"{self.source}: running it takes {memory >> 20} MB, but foreign code may use {FOREIGN_BYTES >> 20}; "
                 "compile the network here"
             )
         return Limits(memory, FOREIGN_SECONDS, output_bytes)
@@ -140,7 +140,7 @@ class CompiledProgram(LoadedModel):
         found = compiler()
         if found is None:
             raise Unsupported(
-                f"{self.source}: needs a C compiler ({', '.join(COMPILERS)}) to be run; install one, or compile with "
+                f"{self.source}: running it needs a C compiler ({', '.join(COMPILERS)}); install one, or compile with "
                 "--work-dir and run the _final.mlir"
             )
         limits = OWN
@@ -165,7 +165,7 @@ class CompiledProgram(LoadedModel):
             said = messages.read(1000).decode("utf-8", "replace").strip().splitlines()
         if ended.code:
             raise TpucError(
-                f"{self.source}: the C compiler refuses it: {visible(said[0])[:300] if said else ended.why}; compile "
+                f"{self.source}: the C compiler rejects it: {visible(said[0])[:300] if said else ended.why}; compile "
                 "the network again"
             )
         return folder / "network"

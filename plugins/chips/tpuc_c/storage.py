@@ -51,7 +51,7 @@ def _members(data: bytes, source: str) -> Iterator[tuple[str, bytes]]:
         size = _octal(header[124:136])
         prefix = header[345:500].strip(b"\0")
         if header[156:157] not in (b"0", b"\0") or size is None or prefix or not FILE_NAME.fullmatch(name):
-            raise CorruptFile(f"{source}: member '{name}' is no plain file; compile it again")
+            raise CorruptFile(f"{source}: member '{name}' is not a regular file; compile it again")
         at += BLOCK
         content = data[at : at + size]
         if len(content) != size:

@@ -74,8 +74,8 @@ def _check_memory(layout: CompiledLayout) -> None:
     needed = max(layout.activations_bytes, len(layout.weights), *(end.size * end.storage.bits // 8 for end in ends))
     if needed > MEMORY_LIMIT_BYTES:
         raise Unsupported(
-            f"{layout.name}: its weights or values take {needed:,} bytes in one piece, and the chip's memory window "
-            f"has {MEMORY_LIMIT_BYTES:,}; compile it for smaller inputs, or split it with --output-names"
+            f"{layout.name}: its weights or values take {needed:,} bytes, more than the chip's memory window of "
+            f"{MEMORY_LIMIT_BYTES:,}; compile it for smaller inputs, or split it with --output-names"
         )
 
 
@@ -177,14 +177,14 @@ def _tensor(info: TensorInfo, *, is_input: bool, is_inner: bool = False) -> Tens
     kind, shape = _FILE_TYPES[storage.name], _four(info.shape)
     if info.frame is not None and info.frame.pixel_format not in PIXEL_FORMATS:
         raise Unsupported(
-            f"input '{info.name}': the runtime knows no frames of {info.frame.pixel_format}, but "
+            f"input '{info.name}': the runtime supports no frames of {info.frame.pixel_format}, only "
             f"{', '.join(sorted(PIXEL_FORMATS))}; choose one with --customization-format"
         )
     if info.frame is not None and tag == PRIVATE:
         raise Unsupported(
-            f"input '{info.name}' takes frames of a camera by their address, for which it needs a memory of its own; a "
-            f"file has {BASE_REGISTERS - FIRST_IO} for inputs and outputs, inputs first. Leave out --aligned-input, or "
-            "split the network"
+            f"input '{info.name}' takes camera frames by address, which needs a base register of its own; a file has "
+            f"{BASE_REGISTERS - FIRST_IO} for inputs and outputs, assigned to inputs first. Leave out --aligned-input, "
+            "or split the network"
         )
     return Tensor(info.name, kind, shape, tag, offset, scale, zero_point, is_inner, threshold, info.frame)
 

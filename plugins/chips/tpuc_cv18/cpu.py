@@ -79,7 +79,7 @@ def _quant(inputs: Sequence[Array], arguments: Mapping[str, Value], outputs: Seq
         with np.errstate(over="ignore"):
             raised = x.astype(np.float32) * _ROUNDING_FACTOR
         return [(raised.view(np.uint32) >> 16).astype(np.uint16).view(target.type.numpy)]
-    raise Unsupported(f"the runtime's quantisation to {target.type.name} is not simulated; cast on the chip instead")
+    raise Unsupported(f"the runtime's quantization to {target.type.name} is not simulated; cast on the chip instead")
 
 
 def _softmax(inputs: Sequence[Array], arguments: Mapping[str, Value], _: Sequence[FileTensor]) -> list[Array]:

@@ -22,7 +22,7 @@ def parse_version(text: str) -> Version:
     found = _TEXT.fullmatch(text.strip())
     if found is None:
         raise UsageError(
-            f"--runtime-version: '{text}' is no version; write it as 1.4, as the vendor's programs print it in "
+            f"--runtime-version: '{text}' is not a version; write it as 1.4, as the vendor's programs print it in "
             "'Cvitek Runtime (1.4.0)'."
         )
     major, minor, last = found.groups("0")
@@ -36,8 +36,8 @@ def version_for(text: str) -> Version:
     runtime = parse_version(text)
     if runtime < OLDEST:
         raise Unsupported(
-            f"runtime {shown(runtime)} takes no file of this compiler: activations lie as in files from version "
-            f"{shown(OLDEST)} on; install a newer libcviruntime.so on the board"
+            f"runtime {shown(runtime)} cannot load files of this compiler: their layout of activations needs version "
+            f"{shown(OLDEST)}; install a newer libcviruntime.so on the board"
         )
     return (*min(runtime, NEWEST)[:2], 0)
 

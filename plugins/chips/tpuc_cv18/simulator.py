@@ -167,7 +167,7 @@ def _memory_sizes(program: Program, source: str) -> list[int]:
     sizes[SHARED], sizes[PRIVATE] = program.shared_bytes, program.private_bytes
     for tensor in program.tensors:
         if tensor.tag == WEIGHTS:
-            raise CorruptFile(f"{source}: tensor {tensor.name!r} lies in the weights; the file is damaged")
+            raise CorruptFile(f"{source}: tensor {tensor.name!r} is among the weights; the file is damaged")
         if tensor.tag is not None and tensor.tag >= FIRST_IO:
             sizes[tensor.tag] = max(sizes[tensor.tag], tensor.offset + tensor.bytes)
     for name in (*program.inputs, *program.outputs):
@@ -176,7 +176,7 @@ def _memory_sizes(program: Program, source: str) -> list[int]:
             raise CorruptFile(f"{source}: tensor {name!r} is outside the memory of its tag; the file is damaged")
     if max(sizes) > MEMORY_LIMIT_BYTES:
         raise CorruptFile(
-            f"{source}: asks for {max(sizes)} bytes of memory in one piece, and the chip's window has "
+            f"{source}: needs {max(sizes)} contiguous bytes of memory, more than the chip's window of "
             f"{MEMORY_LIMIT_BYTES}; the file is damaged or for another chip"
         )
     return sizes

@@ -11,13 +11,13 @@ DDR_BYTES_PER_SECOND = 1886_000_000 * 4
 """A 32-bit bus at 1886 MT/s, for every chip (chip.md)."""
 PROFILES = {
     "vendor": Profile(
-        "rules of the vendor's open estimator; files of the vendor's compiler come within 3 % of the figures "
-        "that it prints, no board was measured",
+        "rules of the vendor's open estimator, within 3 % of the figures that the vendor's compiler prints for its "
+        "files; not measured on a board",
         DDR_BYTES_PER_SECOND,
     ),
     "measured": Profile(
-        "fits of a public trace of ResNet-50 on a CV1835 for convolutions and transfers, the rest as in "
-        "'vendor'; copies differ from 'vendor' by up to 1.8 times",
+        "convolutions and transfers fitted to a public trace of ResNet-50 on a CV1835, the rest as in 'vendor'; "
+        "copies differ from 'vendor' by up to a factor of 1.8",
         DDR_BYTES_PER_SECOND,
         is_measured=True,
     ),

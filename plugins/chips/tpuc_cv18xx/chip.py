@@ -22,13 +22,13 @@ def _profiles(board_rate: int, board: str) -> Mapping[str, Profile]:
     """
     return {
         "board": Profile(
-            f"the vendor's rules with the memory of {board}, and transfers that start as slowly as on a CV1835; "
-            "no board was measured",
+            f"the vendor's rules with the memory bandwidth of {board} and the transfer start-up cycles of a CV1835; "
+            "not measured on a board",
             board_rate,
             counts_starts=True,
         ),
         "vendor": Profile(
-            "rules and constants of the vendor's open estimator, bf16 counted as bf16; no board was measured",
+            "rules and constants of the vendor's open estimator, with bf16 counted as bf16; not measured on a board",
             ESTIMATED_BYTES_PER_SECOND,
             is_planned=False,
         ),

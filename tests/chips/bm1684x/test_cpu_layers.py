@@ -150,7 +150,7 @@ def test_without_detections_each_image_has_a_row_that_says_so(tmp_path: Path) ->
 
 
 def test_boxes_of_each_class_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(Unsupported, match="it decodes boxes that all classes share, these are of each class"):
+    with pytest.raises(Unsupported, match="it decodes boxes shared by all classes, this one has boxes per class"):
         built_detections(read_detections(tmp_path, shared=False)[0])
 
 
@@ -172,7 +172,7 @@ def test_the_best_of_more_than_the_chip_ranks(tmp_path: Path) -> None:
 def test_the_smallest_are_not_left_to_the_layer(tmp_path: Path) -> None:
     session = Session(chip="bm1684x", quantize="f32", cpu_ops=("TopK",))
     module = session.transform(write_best(tmp_path / "net.onnx", largest=0)[0])
-    with pytest.raises(Unsupported, match=r"'topk' .* either: it gives the largest elements, these are the smallest"):
+    with pytest.raises(Unsupported, match=r"'topk' .* either: it returns the largest elements, this one the smallest"):
         session.build(module)
 
 
@@ -198,7 +198,7 @@ def test_without_permission_the_refusal_says_what_a_layer_would_cost(tmp_path: P
 
 def test_damaged_layers_are_refused(tmp_path: Path) -> None:
     data = built("alone", tmp_path)
-    with pytest.raises(CorruptFile, match=r"a CPU subnet with 0 layers, it has one; the file is damaged"):
+    with pytest.raises(CorruptFile, match=r"a CPU subnet with 0 layers instead of one; the file is damaged"):
         BModel.from_bytes(with_layer(data, None))
     with pytest.raises(Unsupported, match=r"layer 46 of the processor is not simulated, only .*4 \(roi_pooling\)"):
         CHIP.load(with_layer(data, CpuLayer(46, bytes(8))))

@@ -70,7 +70,7 @@ RUN = LinearCopy(source=DDR_BASE, destination=lmem(0), count=1, dtype=DType.INT8
         (replace(MATRIX, source=lmem(64)), r"dma\.matrix: exactly one side must be local memory"),
         (
             replace(MATRIX, source=lmem(0), destination=DDR_BASE, transpose=True),
-            r"dma\.matrix_transpose: from local memory it cannot transpose",
+            r"dma\.matrix_transpose: it cannot transpose from local memory",
         ),
         (replace(MATRIX, pieces=2), r"dma\.matrix: 2 pieces of 4 do not hold 10 columns; use 3"),
         (replace(MATRIX, pieces=4), r"dma\.matrix: 4 pieces of 4 do not hold 10 columns; use 3"),

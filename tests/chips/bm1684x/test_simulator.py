@@ -196,14 +196,16 @@ class TestRefusing:
         model = program(derive_waits(add_one()))
         with pytest.raises(
             Unsupported,
-            match=r"bmodel: address mode 4: the simulator knows the basic mode and inputs and outputs on their own "
+            match=r"bmodel: address mode 4: the simulator supports the basic mode and separate inputs and outputs "
             r"\(0, 1\); recompile it",
         ):
             Simulator(BModel((replace(model.nets[0], address_mode=4),)))
 
     def test_another_chip_is_unsupported(self) -> None:
         model = BModel((), chip="BM1688")
-        with pytest.raises(Unsupported, match="bmodel for chip 'BM1688': only BM1684X is known here; recompile it"):
+        with pytest.raises(
+            Unsupported, match="bmodel for chip 'BM1688': only files for BM1684X can be read here; recompile it"
+        ):
             BModel.from_bytes(model.to_bytes())
 
     @each(
@@ -211,7 +213,7 @@ class TestRefusing:
         [
             (b"", "bmodel of 0 bytes: the header alone has 64; the file is truncated"),
             (bytes(64), "bmodel: starts with 0x00000000, not 0xff55aaee; this is another kind of file"),
-            (SAMPLE[:5000], "bmodel of 5000 bytes: the header promises 98304; the file is truncated"),
+            (SAMPLE[:5000], "bmodel of 5000 bytes: the header states 98304; the file is truncated"),
         ],
     )
     def test_damaged_files_say_what_is_wrong(self, data: bytes, message: str) -> None:

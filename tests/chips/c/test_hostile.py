@@ -107,17 +107,17 @@ def run_on_zeros(data: bytes) -> None:
 
 def test_every_word_of_an_archive_is_checked(sound: dict[str, bytes]) -> None:
     for old, new, sentence in (
-        (b'"identifier": "digits"', b'"identifier": "-fplugin=./x"', "names the network with no word of C"),
-        (b'"main.c"', b'"../main.c"', "names what is no file of a network in C"),
+        (b'"identifier": "digits"', b'"identifier": "-fplugin=./x"', "has a network name that is not a C identifier"),
+        (b'"main.c"', b'"../main.c"', "lists a file that no network in C has"),
         (b'"storage": "f32"', b'"storage": "f64"', "is damaged"),
-        (b'"workspace_bytes": ', b'"workspace_bytes": 9999999', "gets 900; compile the network here"),
+        (b'"workspace_bytes": ', b'"workspace_bytes": 9999999', "foreign code may use 900; compile the network here"),
     ):
         meta = sound["metadata.json"].replace(old, new, 1)
         assert meta != sound["metadata.json"], old
         with pytest.raises(TpucError, match=sentence):
             run_on_zeros(packed({**sound, "metadata.json": meta}))
     for name in ("../x", "a/b", "-o", "zephyr/../x", "zephyr/zephyr/x", "zephyr/", "src/../x", "examples/a/b/c"):
-        with pytest.raises(TpucError, match="is no plain file; compile it again"):
+        with pytest.raises(TpucError, match="is not a regular file; compile it again"):
             CHIP.load(hostile.made({**sound, name: b""}))
     with pytest.raises(TpucError, match=r"or 'main\.c' twice; compile it again"):
         CHIP.load(packed({"main.c": b""})[:512] + packed(sound))

@@ -262,14 +262,14 @@ def test_a_wrong_function_is_found(subject: str, right: bytes, wrong: bytes) -> 
 
 
 def test_filters_of_nine_bits_over_several_channels_are_refused() -> None:
-    with pytest.raises(Unsupported, match=r"its filters span 256 steps, more than 8 bits hold; quantise it with"):
+    with pytest.raises(Unsupported, match=r"its filters span 256 steps, more than 8 bits hold; quantize it with"):
         compile_kernels({"wide": with_wide_filters(5, 128)}, "c")
 
 
 def test_biases_of_integers_that_are_computed_are_refused() -> None:
     sums = np.zeros((1, 3, 1, 1), np.int32)
     operands = [stored((1, 2, 3, 3), 1), filters((3, 2, 1, 1), 2), sums]
-    with pytest.raises(Unsupported, match=r"tpu\.Conv2D on c: only constant biases of integers"):
+    with pytest.raises(Unsupported, match=r"tpu\.Conv2D on c: an integer bias must be constant"):
         compile_kernels({"y": Sample(tpu.Conv2D(kernel_shape=(1, 1), scales=(0.004,)), operands, element(False))}, "c")
 
 
@@ -283,7 +283,7 @@ def test_every_function_is_among_the_samples() -> None:
     [
         (tpu.MulShift(multiplier=1, rshift=63), ["i8"], "i8", "shifts from -31 to 62, this one is 63"),
         (tpu.MulShift(multiplier=1, rshift=62), ["i8"], "i8", None),
-        (tpu.Active(mode="LAST"), ["f32"], "f32", "no function, this one has LAST"),
+        (tpu.Active(mode="LAST"), ["f32"], "f32", "mode LAST has no function"),
         (tpu.Scan(axis=0), ["i8"], "i8", "only floats, this one has i8"),
         (tpu.Scan(axis=0), ["f32"], "f32", None),
         (tpu.Compare(mode="Less"), ["i8", "i8"], "i8", "only floats, this one has i8"),
@@ -291,7 +291,7 @@ def test_every_function_is_among_the_samples() -> None:
         (tpu.AddConst(const_val=1.0), ["i16"], "i16", "only operands of 8 bits"),
         (tpu.AddConst(const_val=1.0), ["i8"], "i8", None),
         (tpu.Active(mode="SIN"), ["f32"], "f32", None),
-        (tpu.Softmax(log=True), ["i8", "f32"], "f32", "neither logarithms of integers nor a factor"),
+        (tpu.Softmax(log=True), ["i8", "f32"], "f32", "a softmax of integers has neither logarithm nor factor"),
         (tpu.Softmax(), ["i8", "f32"], "f32", None),
         (tpu.Add(), ["f16", "f16"], "f16", "only f32 and integers of 8, 16 and 32 bits, this one has f16"),
         (tpu.Add(), ["f32", "f32"], "f32", None),

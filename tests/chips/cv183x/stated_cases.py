@@ -103,12 +103,12 @@ REFUSALS: dict[str, tuple[Op, list[TensorType], TensorType, str]] = {
         replace(_conv(40), offset_in_bias=False),
         _TYPES,
         _RESULT,
-        "the bias must have the zero point, which is 3",
+        "the bias must include the zero point, which is 3",
     ),
     "relu_beside_zero_point": (
         replace(_conv(40), do_relu=True),
         _TYPES,
         _RESULT,
-        "a relu clamps stored integers at 0, the zero point is another",
+        "a relu needs zero point 0, this one is 3",
     ),
 }

@@ -24,7 +24,7 @@ def test_float32_becomes_bf16_by_a_product_and_a_cut() -> None:
 
 
 def test_other_results_are_refused() -> None:
-    with pytest.raises(Unsupported, match=r"the runtime's quantisation to INT16 is not simulated; cast on the chip"):
+    with pytest.raises(Unsupported, match=r"the runtime's quantization to INT16 is not simulated; cast on the chip"):
         run_function("quant", [np.zeros(6, np.float32)], {}, [_tensor(TensorType.INT16)])
     with pytest.raises(Unsupported, match=r"CPU function 'yolo' is not simulated, only .*quant, .*topk, .*; run this"):
         run_function("yolo", [], {}, [])

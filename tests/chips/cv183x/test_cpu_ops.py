@@ -141,7 +141,7 @@ def test_more_likely_boxes_than_the_runtime_has_room_for(likely: int, tmp_path: 
     with pytest.raises(Unsupported) as error:
         loaded.run(maps)
     assert str(error.value) == (
-        "'yolo_detection' of the runtime stops where more than 200 boxes of an image are likelier than 0.5; raise "
+        "'yolo_detection' of the runtime fails when more than 200 boxes of an image score above 0.5; raise "
         "obj_threshold"
     )
 
@@ -149,7 +149,7 @@ def test_more_likely_boxes_than_the_runtime_has_room_for(likely: int, tmp_path: 
 def test_a_yolo_of_other_maps_is_not_left_to_the_runtime(tmp_path: Path) -> None:
     session = Session(chip="cv183x", quantize="bf16", cpu_ops=("all",))
     module = read_yolo(YOLO.replace("tiny: true", ""), yolo_maps(1), tmp_path)
-    with pytest.raises(Unsupported, match="it takes 3 feature maps of a yolov3, these are 2"):
+    with pytest.raises(Unsupported, match="it takes 3 feature maps of a yolov3, there are 2"):
         session.build(module)
 
 

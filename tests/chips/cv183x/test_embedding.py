@@ -96,7 +96,7 @@ def test_a_number_beyond_the_table(tmp_path: Path) -> None:
     for wrong in (-1, ROWS):
         ids = token_numbers()
         ids[0, 3] = wrong
-        with pytest.raises(UsageError, match=rf"^there is no row {wrong} in a table of {ROWS}; give indices from 0 on"):
+        with pytest.raises(UsageError, match=rf"^there is no row {wrong} in a table of {ROWS}; indices start at 0"):
             loaded.run({"ids": ids})
 
 

@@ -265,12 +265,12 @@ class TestRefusing:
         [
             (b"", CorruptFile, "f: cvimodel of 0 bytes: the header alone has 48; the file is truncated"),
             (bytes(48), CorruptFile, "f: cvimodel: starts with .*, not b'CviModel'; this is another kind of file"),
-            (read(FILES[0])[:500], CorruptFile, "f: cvimodel of 500 bytes: the header promises a body of 824"),
+            (read(FILES[0])[:500], CorruptFile, "f: cvimodel of 500 bytes: the header states a body of 824"),
             (read(FILES[0])[:2000], CorruptFile, "f: cvimodel: section .* in an area of 1128; the file is truncated"),
             (
                 read(FILES[0]).replace(b"cv183x", b"cv182x"),
                 Unsupported,
-                "f: cvimodel for chip 'cv182x': only cv183x is known here; recompile it",
+                "f: cvimodel for chip 'cv182x': only files for cv183x can be read here; recompile it",
             ),
         ],
     )

@@ -188,11 +188,11 @@ def add(**changes: Any) -> Arithmetic:
         ),
         (
             small_conv(partial=PartialSum.FIRST, block=ChannelBlock(0x2000)),
-            "conv: partial sums take neither bias nor requantisation; give them to the last step",
+            "conv: partial sums take neither bias nor requantization; set them in the last step",
         ),
         (
             small_conv(result=Operand(lane_address(4, 0x1000), INT8)),
-            "conv: the weight starts in lane 0, beside this result it can only start in lane 4 or 5; move it",
+            "conv: the weight starts in lane 0, for this result it can only start in lane 4 or 5; move it",
         ),
         (
             small_conv(result=Operand(0x7FF0, INT8), result_shape=(2, 8, 4, 4)),
@@ -201,7 +201,7 @@ def add(**changes: Any) -> Arithmetic:
         (add(left=Operand(0, INT8)), "tensor.add: operands int8 and int16, it takes 16-bit ones; convert them"),
         (
             add(right=Scalar.of(1, BF16)),
-            "tensor.add: bf16 and integers together; convert with a DMA copy",
+            "tensor.add: bf16 and integers cannot be mixed; convert with a DMA copy",
         ),
         (add(relu=True), "tensor.add: relu needs MUL, MAC or ADD with an 8-bit or bf16 result; use MAX"),
         (

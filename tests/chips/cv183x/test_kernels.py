@@ -101,7 +101,7 @@ REFUSALS: dict[str, tuple[Op, list[TensorType], TensorType, str]] = {
         tpu.Conv2D(kernel_shape=(3, 3)),
         [X, W, ABSENT],
         t(1, 4, 18, 18),
-        "integer sums must be requantised, the chip cannot store 32 bits",
+        "integer sums must be requantized, the chip cannot store 32 bits",
     ),
     "zero_point": (
         tpu.Relu(),
@@ -167,7 +167,7 @@ REFUSALS: dict[str, tuple[Op, list[TensorType], TensorType, str]] = {
         "at most 3840 values along the axis, this one has 3841",
     ),
     "table": (tpu.Softmax(), [t(1, 4)], t(1, 4, element=BF16), "bytes and a table of 256 exponentials"),
-    "shares": (tpu.Softmax(), [t(1, 4), POWERS], t(1, 4), "shares as bf16, not i8"),
+    "shares": (tpu.Softmax(), [t(1, 4), POWERS], t(1, 4), "the result must be bf16, this one is i8"),
     "rounding": (
         tpu.Cast(with_scale=False),
         [t(1, 4, element=BF16)],
@@ -178,7 +178,7 @@ REFUSALS: dict[str, tuple[Op, list[TensorType], TensorType, str]] = {
         tpu.Cast(round_mode="HalfToEven"),
         [t(1, 4, element=BF16)],
         t(1, 4),
-        "a scale beside bytes or bf16 needs in_half, the chip multiplies bf16",
+        "a scale needs in_half, because the chip multiplies in bf16",
     ),
     "unsigned": (
         tpu.Cast(),
@@ -196,7 +196,7 @@ REFUSALS: dict[str, tuple[Op, list[TensorType], TensorType, str]] = {
         tpu.Cast(),
         [t(1, 4, element=F32)],
         t(1, 4, element=BF16),
-        "the chip leaves the lower half out or has round_half, this one asks for HalfAwayFromZero",
+        "the chip truncates to bf16 unless round_half is set, this one asks for HalfAwayFromZero",
     ),
     "active": (
         tpu.Active(mode="TAN"),

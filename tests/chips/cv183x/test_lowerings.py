@@ -50,7 +50,7 @@ IMAGE = t(1, 4, 20, 20)
 ARRAY = np.ones((4, 4, 3, 3), np.float32)
 FAR = "a stride above 15 needs windows that do not overlap, without groups and dilation; this one is 16"
 FAR_PLACES = (
-    "an axis of at most 256 elements, this one has 1000 and bf16 cannot count so far; make the values the output and "
+    "an axis of at most 256 elements, this one has 1000: bf16 cannot represent larger indices; output the values and "
     "search them outside"
 )
 REFUSALS: dict[str, tuple[Op, list[TensorType], list[Array | None], TensorType, str]] = {
@@ -137,7 +137,7 @@ REFUSALS: dict[str, tuple[Op, list[TensorType], list[Array | None], TensorType, 
         [t(300, 4), t(3)],
         [np.ones((300, 4), np.float32), None],
         t(3, 4),
-        "computed indices choose from at most 256 rows, here 300; look the rows up outside and make them an input",
+        "computed indices select from at most 256 rows, here 300; look up the rows outside and make them an input",
     ),
     "gather_runs": (
         top.Gather(),
@@ -179,7 +179,7 @@ REFUSALS: dict[str, tuple[Op, list[TensorType], list[Array | None], TensorType, 
         [IMAGE],
         [None],
         t(1, 4, 1, 20),
-        "mode ReduceProd has no kernel; there are ReduceMean, ReduceMax, ReduceSum, ReduceMin, ReduceL1, ReduceL2",
+        "mode ReduceProd has no kernel, only ReduceMean, ReduceMax, ReduceSum, ReduceMin, ReduceL1, ReduceL2",
     ),
     "reduce_prime": (
         top.Reduce(axes=(1,), mode="ReduceMean"),

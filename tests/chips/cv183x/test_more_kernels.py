@@ -65,7 +65,7 @@ REFUSALS: dict[str, tuple[Op, list[TensorType], TensorType, str]] = {
         tpu.Deconv(kernel_shape=(3, 3)),
         [X, W, ABSENT],
         t(1, 4, 11, 11),
-        "integer sums must be requantised, the chip cannot store 32 bits",
+        "integer sums must be requantized, the chip cannot store 32 bits",
     ),
     "deconv_groups": (
         tpu.Deconv(kernel_shape=(3, 3), group=2, **QUOTIENT),
@@ -77,7 +77,7 @@ REFUSALS: dict[str, tuple[Op, list[TensorType], TensorType, str]] = {
         tpu.MatMul(right_transpose=True, multipliers=(1,), rshifts=(0,), **QDM),
         [t(1, 3, 4), t(1, 5, 4), ABSENT, ABSENT, ABSENT],
         t(1, 3, 5),
-        "operands and result as they are multiplied; permute them before",
+        "transposed operands and results have no kernel; permute them first",
     ),
     "product_bias": (
         tpu.MatMul(multipliers=(1,), rshifts=(0,), **QDM),
@@ -89,7 +89,7 @@ REFUSALS: dict[str, tuple[Op, list[TensorType], TensorType, str]] = {
         tpu.MatMul(multipliers=(1,), rshifts=(0,), **QDM),
         [t(2, 3, 4), t(1, 4, 5), ABSENT, ABSENT, ABSENT],
         t(2, 3, 5),
-        "both operands have the same number of matrices; repeat or reshape one of them",
+        "both operands must have the same number of matrices; repeat or reshape one of them",
     ),
     "product_columns": (
         tpu.MatMul(multipliers=(1,) * 5, rshifts=(0,) * 5, **QDM),
@@ -101,13 +101,13 @@ REFUSALS: dict[str, tuple[Op, list[TensorType], TensorType, str]] = {
         tpu.MatMul(multipliers=(1,), rshifts=(0,), **QDM),
         [t(1, 3, 4), t(1, 4, 5, element=BF16), ABSENT, ABSENT, ABSENT],
         t(1, 3, 5),
-        "both operands are integers or both are floats",
+        "both operands must be integers, or both floats",
     ),
     "product_unsigned": (
         tpu.MatMul(multipliers=(1,), rshifts=(0,), **QDM),
         [t(1, 3, 4, element=U8), t(1, 4, 5, element=U8), ABSENT, ABSENT, ABSENT],
         t(1, 3, 5),
-        "the product of unsigned operands is unsigned",
+        "the product of unsigned operands must be unsigned",
     ),
     "cast_of_words": (
         tpu.Cast(),

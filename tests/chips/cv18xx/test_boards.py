@@ -155,7 +155,7 @@ class TestRuntimes:
             done = tpuc(*command, DIGITS, "--chip", "cv181x", "--runtime-version", "1.2")
             assert done.returncode == 1
             assert done.stderr == (
-                "tpuc: runtime 1.2 takes no file of this compiler: activations lie as in files from version 1.3 on; "
+                "tpuc: runtime 1.2 cannot load files of this compiler: their layout of activations needs version 1.3; "
                 "install a newer libcviruntime.so on the board\n"
             )
 
@@ -163,7 +163,7 @@ class TestRuntimes:
         done = tpuc("check", DIGITS, "--chip", "cv181x", "--runtime-version", "new")
         assert done.returncode == 2
         assert done.stderr == (
-            "tpuc: --runtime-version: 'new' is no version; write it as 1.4, as the vendor's programs print it in "
+            "tpuc: --runtime-version: 'new' is not a version; write it as 1.4, as the vendor's programs print it in "
             "'Cvitek Runtime (1.4.0)'.\n"
         )
 

@@ -61,7 +61,7 @@ class TestFiles:
     def test_dma_buffers_come_back_where_they_are_known(self, target: Target, path: Path) -> None:
         _, segment = _commands(path, target)
         if target.number is None:
-            with pytest.raises(Unsupported, match=f"dmabuf: nothing is known of one for {target.name}"):
+            with pytest.raises(Unsupported, match=f"dmabuf: its format for {target.name} is unknown"):
                 encode_dmabuf([segment], target)
             return
         (stored,) = decode_dmabuf(encode_dmabuf([segment], target), target)
@@ -75,7 +75,9 @@ def test_files_of_another_chip_of_the_package_are_refused(target: Target) -> Non
         if other is target:
             continue
         path = GOLDENS / other.name / f"handmade_conv_int8_{other.name}.cvimodel"
-        with pytest.raises(Unsupported, match=f"cvimodel for chip '{other.name}': only {target.name} is known here"):
+        with pytest.raises(
+            Unsupported, match=f"cvimodel for chip '{other.name}': only files for {target.name} can be read here"
+        ):
             load_model(path.read_bytes(), "f", target)
-        with pytest.raises(CorruptFile, match=f"one of {target.name} with {target.record_magic:#x}"):
+        with pytest.raises(CorruptFile, match=f"not {target.record_magic:#x} as for {target.name}"):
             decode_cmdbuf(_commands(path, other)[0], target)

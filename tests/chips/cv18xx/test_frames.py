@@ -138,14 +138,16 @@ def test_frames_need_a_memory_of_their_own(tmp_path: Path) -> None:
     with pytest.raises(Unsupported) as caught:
         compiled(session, six, NORMALISED, boundary)
     assert str(caught.value) == (
-        "input 'image5_raw' takes frames of a camera by their address, for which it needs a memory of its own; a file "
-        "has 5 for inputs and outputs, inputs first. Leave out --aligned-input, or split the network"
+        "input 'image5_raw' takes camera frames by address, which needs a base register of its own; a file "
+        "has 5 for inputs and outputs, assigned to inputs first. Leave out --aligned-input, or split the network"
     )
 
 
 def test_frames_that_the_runtime_does_not_know(tmp_path: Path) -> None:
     session, boundary = Session(chip="cv181x", quantize="bf16"), Boundary(True, "RGBA_PACKED", aligned_input=True)
-    with pytest.raises(Unsupported, match=r"the runtime knows no frames of RGBA_PACKED, but BGR_PACKED, BGR_PLANAR, "):
+    with pytest.raises(
+        Unsupported, match=r"the runtime supports no frames of RGBA_PACKED, only BGR_PACKED, BGR_PLANAR, "
+    ):
         compiled(session, network(tmp_path / "net.onnx"), NORMALISED, boundary)
 
 

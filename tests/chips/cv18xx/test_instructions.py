@@ -113,7 +113,7 @@ def test_what_the_chips_lack_is_refused(target: Target) -> None:
         total.on(target).check()
     with pytest.raises(IllegalCommand, match="it has no field 'tens_mdsum', which would be 1"):
         total.on(target).encode(1, 0)
-    with pytest.raises(IllegalCommand, match=f"{target.name} does not heed a dilation beside a block"):
+    with pytest.raises(IllegalCommand, match=f"{target.name} ignores the dilation when there is a block"):
         _depthwise(target).check()
     replace(_depthwise(target), dilation=(1, 1), result_shape=(1, 1, 1, 6)).check()
 

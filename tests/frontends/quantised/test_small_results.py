@@ -108,6 +108,6 @@ def test_products_without_room_in_their_filters_are_refused_with_a_way_out(tmp_p
     with pytest.raises(Unsupported) as error:
         lower(Session().transform(path), "cv181x", None, None)
     assert str(error.value) == (
-        "node 'y_q': top.Conv int8: a step of its sums is up to 5 of the result's, too many for its filter; quantize "
-        "the network again with a larger range for the result"
+        "node 'y_q': top.Conv int8: a step of its sums is up to 5 steps of the result, too many for its filter; "
+        "quantize the network again with a larger range for the result"
     )

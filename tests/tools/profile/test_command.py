@@ -113,12 +113,12 @@ def test_people_get_the_same(digits: Path, capsys: pytest.CaptureFixture[str]) -
 
 
 NOTES = {
-    "bm1684x vendor": "what the vendor's kernel library says that each command costs, equal for all of 100,000 random "
+    "bm1684x vendor": "the cost of each command in the vendor's kernel library, equal for all of 100,000 random "
     "commands; not measured on a board",
-    "cv183x vendor": "rules of the vendor's open estimator; files of the vendor's compiler come within 3 % of the "
-    "figures that it prints, no board was measured",
-    "cv183x measured": "fits of a public trace of ResNet-50 on a CV1835 for convolutions and transfers, the rest as in "
-    "'vendor'; copies differ from 'vendor' by up to 1.8 times",
+    "cv183x vendor": "rules of the vendor's open estimator, within 3 % of the figures that the vendor's compiler "
+    "prints for its files; not measured on a board",
+    "cv183x measured": "convolutions and transfers fitted to a public trace of ResNet-50 on a CV1835, the rest as in "
+    "'vendor'; copies differ from 'vendor' by up to a factor of 1.8",
 }
 
 

@@ -58,7 +58,8 @@ def _check(before: Net, net: Net) -> None:
         if shapes in known:
             listed = ", ".join("x".join(map(str, shape)) for shape in shapes)
             raise UsageError(
-                f"two networks are called '{net.name}' and take {listed}; compile one of them under another name."
+                f"two networks have the name '{net.name}' and the input shapes {listed}; compile one of "
+                "them under another name."
             )
 
 

@@ -192,15 +192,15 @@ class BModel:
             raise CorruptFile(f"bmodel: starts with {magic:#010x}, not {MAGIC:#010x}; this is another kind of file")
         needed = header_bytes + block_bytes + area_bytes
         if header_bytes < HEADER.size or needed > len(data):
-            raise CorruptFile(f"bmodel of {len(data)} bytes: the header promises {needed}; the file is truncated")
+            raise CorruptFile(f"bmodel of {len(data)} bytes: the header states {needed}; the file is truncated")
         record = _schema().read(data[header_bytes : header_bytes + block_bytes], "Model")
         chip = record.get("chip", "")
         if chip != CHIP:
-            raise Unsupported(f"bmodel for chip {chip!r}: only {CHIP} is known here; recompile it")
+            raise Unsupported(f"bmodel for chip {chip!r}: only files for {CHIP} can be read here; recompile it")
         area = memoryview(data)[header_bytes + block_bytes : needed]
         nets = tuple(_read_net(item, area) for item in record.get("net", []))
         if not nets:
-            raise CorruptFile("bmodel: it holds no network; the file is damaged")
+            raise CorruptFile("bmodel: the file has no network; the file is damaged")
         return cls(nets, chip, record.get("version", ""), record.get("time", ""))
 
 
@@ -323,7 +323,7 @@ def _tensor_record(tensor: Tensor, role: int, index: int) -> Record:
 
 def _section(area: memoryview, place: tuple[int, int] | None, what: str) -> bytes:
     if place is None:
-        raise CorruptFile(f"bmodel: {what} has no place in the file; the file is damaged")
+        raise CorruptFile(f"bmodel: {what} has no location; the file is damaged")
     start, size = place
     if start + size > len(area):
         raise CorruptFile(f"bmodel: {what} at {start}, {size} bytes, in an area of {len(area)}; the file is truncated")
@@ -364,7 +364,7 @@ def _read_stage(record: Record, area: memoryview) -> Stage:
 def _read_subnet(record: Record, area: memoryview) -> SubNet:
     mode = record.get("subnet_mode", 0)
     if mode not in set(SubNetMode):
-        raise CorruptFile(f"bmodel: subnet mode {mode} is not known here; the file is damaged or newer")
+        raise CorruptFile(f"bmodel: subnet mode {mode} is unknown; the file is damaged or newer")
     return SubNet(
         tuple(_read_group(item, area) for item in record.get("cmd_group", [])),
         _read_tensors(record.get("input_tensor", [])),
@@ -377,7 +377,7 @@ def _read_subnet(record: Record, area: memoryview) -> SubNet:
 def _read_layer(record: Record, area: memoryview) -> CpuLayer:
     layers = record.get("cpu_param", [])
     if len(layers) != 1:
-        raise CorruptFile(f"bmodel: a CPU subnet with {len(layers)} layers, it has one; the file is damaged")
+        raise CorruptFile(f"bmodel: a CPU subnet with {len(layers)} layers instead of one; the file is damaged")
     return CpuLayer(layers[0].get("op_type", 0), _section(area, layers[0].get("binary_param"), "layer parameters"))
 
 
@@ -398,9 +398,7 @@ def _read_tensor(record: Mapping[str, Any]) -> Tensor:
     name, code = record.get("name", ""), record.get("data_type", 0)
     shapes = record.get("shape", [])
     if code not in set(TensorType):
-        raise CorruptFile(
-            f"bmodel: tensor {name!r} has type code {code}, which is not known here; the file is damaged or newer"
-        )
+        raise CorruptFile(f"bmodel: tensor {name!r} has the unknown type code {code}; the file is damaged or newer")
     if not shapes:
         raise CorruptFile(f"bmodel: tensor {name!r} has no shape; the file is damaged")
     shape = tuple(shapes[0].get("dim", []))

@@ -44,7 +44,7 @@ class DetectionOutputLayer(EvaluatedLayer["top.DetectionOutput"]):
 
     def refuse(self, node: Node[top.DetectionOutput]) -> str | None:
         if not node.op.share_location:
-            return "it decodes boxes that all classes share, these are of each class"
+            return "it decodes boxes shared by all classes, this one has boxes per class"
         return super().refuse(node)
 
     def arguments(self, node: Node[top.DetectionOutput]) -> Mapping[str, HostArgument]:

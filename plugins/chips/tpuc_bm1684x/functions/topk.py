@@ -30,7 +30,7 @@ class TopKLayer(LayerFunction["top.TopK"]):
     }
 
     def refuse(self, node: Node[top.TopK]) -> str | None:
-        return super().refuse(node) if node.op.largest else "it gives the largest elements, these are the smallest"
+        return super().refuse(node) if node.op.largest else "it returns the largest elements, this one the smallest"
 
     def arguments(self, node: Node[top.TopK]) -> Mapping[str, HostArgument]:
         op, rank = node.op, node.operand_types[0].rank

@@ -152,7 +152,7 @@ class Arithmetic(ComputeInstruction):
     def check(self) -> None:
         super().check()
         if self.operation in _NOT_EXECUTED:
-            raise IllegalCommand(f"{self.mnemonic()}: the simulator does not know this operation; use another")
+            raise IllegalCommand(f"{self.mnemonic()}: the simulator does not support this operation; use another")
         if self.operation not in _ONE_OPERAND and self.right is None:
             raise IllegalCommand(f"{self.mnemonic()}: needs a right operand")
         if self.operation in _SELECT and self.third is None:
@@ -171,7 +171,7 @@ class Arithmetic(ComputeInstruction):
         if self.operation in _SUMS and left.is_float != result.is_float:
             raise IllegalCommand(f"{self.mnemonic()}: {left} to {result}; use CAST to change the kind of number")
         if self.operation is Op.MULTIPLY_ADD and not left.is_float:
-            raise IllegalCommand(f"{self.mnemonic()}: {left}: the simulator knows floats only; use MUL and ADD")
+            raise IllegalCommand(f"{self.mnemonic()}: {left}: the simulator supports only floats; use MUL and ADD")
         if self.operation is Op.ABS_DIFFERENCE and not left.is_float:
             raise IllegalCommand(f"{self.mnemonic()}: {left}: it takes floats only; use SUB and ABS")
         if self.operation is Op.CAST and {left, result} == {DType.F16, DType.BF16}:

@@ -153,7 +153,7 @@ class TensorTransfer(DmaInstruction):
         for name, address in (("source", self.source), ("destination", self.destination)):
             if address % self.dtype.bytes:
                 raise IllegalCommand(
-                    f"{self.mnemonic()}: {name} {format_dma(address)} is no multiple of {self.dtype.bytes} bytes"
+                    f"{self.mnemonic()}: {name} {format_dma(address)} is not a multiple of {self.dtype.bytes} bytes"
                 )
         if min(*self.shape, *self.result_shape()) < 1:
             raise IllegalCommand(f"{self.mnemonic()}: a size of 0 in {self.shape} or {self.result_shape()}")

@@ -92,7 +92,7 @@ class MatrixCopy(DmaInstruction):
         if in_lmem(self.source) == self.is_load:
             raise IllegalCommand(f"{self.mnemonic()}: exactly one side must be local memory")
         if self.transpose and not self.is_load:
-            raise IllegalCommand(f"{self.mnemonic()}: from local memory it cannot transpose; use TransposeCW")
+            raise IllegalCommand(f"{self.mnemonic()}: it cannot transpose from local memory; use TransposeCW")
         needed = self.rows if self.transpose else self.columns
         if (
             min(self.rows, self.columns, self.width, self.pieces) < 1

@@ -39,7 +39,7 @@ class _RowCounts(FieldCodec):
 
     def read(self, draft: Draft, fields: Fields) -> None:
         if not fields["stride_enable"] or MASK.number(fields) != ALL_LANES:
-            raise IllegalCommand("indexed rows without strides or with a lane mask are not known here")
+            raise IllegalCommand("indexed rows without strides or with a lane mask are not supported")
         channels, rows, elements = draft.source_size
         moved = rows if draft.scatters else fields["dst_hsize"]
         draft.__dict__["destination_size"] = (max(channels, fields["index_csize"]), fields["dst_hsize"], elements)
@@ -89,7 +89,7 @@ class IndexedRows(DmaInstruction):
         super().check()
         for address, unit in ((self.source, self.dtype.bytes), (self.destination, self.dtype.bytes), (self.index, 4)):
             if address % unit:
-                raise IllegalCommand(f"{self.mnemonic()}: {address:#x} is no multiple of {unit} bytes")
+                raise IllegalCommand(f"{self.mnemonic()}: {address:#x} is not a multiple of {unit} bytes")
         moved = self.source_size if self.scatters else self.destination_size
         channels = self.destination_size[0]
         if min(*self.source_size, *self.destination_size) < 1 or (

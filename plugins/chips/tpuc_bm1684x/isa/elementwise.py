@@ -156,7 +156,7 @@ def select(op: int, left: Array, right: Array, chosen: Array, result: DType) -> 
 def multiply_add(old: Array, left: Array, right: Array, shifts: Array | None, rounding: Rounding) -> Array:
     """`old + left * right`, rounded after the product and after the sum."""
     if old.dtype.kind in "iu":
-        raise IllegalCommand("ar.multiply_add: the simulator knows floats only; use MUL and ADD")
+        raise IllegalCommand("ar.multiply_add: the simulator supports only floats; use MUL and ADD")
     del shifts, rounding
     with np.errstate(all="ignore"):
         product = flush(canonical(flush(left) * flush(right)))
@@ -188,7 +188,7 @@ def simple(op: int, left: Array, right: Array) -> Array:
             case 29 | 30:
                 return _leading(left, ones=op == 30)
             case _:
-                raise IllegalCommand(f"ar operation {op}: the simulator does not know it; use another")
+                raise IllegalCommand(f"ar operation {op}: the simulator does not support it; use another")
 
 
 @np.errstate(all="ignore")

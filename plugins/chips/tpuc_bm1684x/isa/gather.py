@@ -85,7 +85,7 @@ class Gather(ComputeInstruction):
     def check(self) -> None:
         super().check()
         if self.operation not in (GatherOp.GATHER, GatherOp.GATHER_HZD, GatherOp.LANE_GATHER, *_SCATTERS):
-            raise IllegalCommand(f"{self.mnemonic()}: the simulator does not know this operation; use GATHER")
+            raise IllegalCommand(f"{self.mnemonic()}: the simulator does not support this operation; use GATHER")
         if self.index.dtype.bytes > 2 or self.index.dtype.is_float or self.table.dtype.bytes != self.result.dtype.bytes:
             raise IllegalCommand(
                 f"{self.mnemonic()}: index {self.index.dtype}, table {self.table.dtype}, result {self.result.dtype}; "

@@ -85,7 +85,7 @@ class LaneTransfer(ComputeInstruction):
         lane, channels = self.result_operand.lane, self.shape[1]
         if self.operation in (TransferOp.BROADCAST, *_STATIC) and lane + channels > LANES:
             raise IllegalCommand(
-                f"{self.mnemonic()}: {channels} channels from lane {lane} pass lane {LANES - 1}; split them"
+                f"{self.mnemonic()}: {channels} channels from lane {lane} extend beyond lane {LANES - 1}; split them"
             )
         if self.operation in _STATIC and not SMEM_BASE <= self.source < SMEM_BASE + SMEM_BYTES:
             raise IllegalCommand(

@@ -112,7 +112,9 @@ class MatMul(ComputeInstruction):
                 f"{self.mnemonic()}: {kind} to {result}; use int32 for int8, f32 or the same type for floats"
             )
         if isinstance(self.zero_point, Operand) and self.operation is MatMulOp.TT:
-            raise IllegalCommand(f"{self.mnemonic()}: the simulator knows no zero point table here; use an immediate")
+            raise IllegalCommand(
+                f"{self.mnemonic()}: the simulator does not support a zero point table here; use an immediate"
+            )
 
     def sources(self) -> Sequence[tuple[Source, Shape4]]:
         pairs = [(self.left, self._left_dims()), (self.right, self.right_dims())]
@@ -244,7 +246,9 @@ class SplitMatMul(ComputeInstruction):
     def check(self) -> None:
         super().check()
         if isinstance(self.shift, Operand):
-            raise IllegalCommand(f"{self.mnemonic()}: the simulator knows no per-column shift; use an immediate")
+            raise IllegalCommand(
+                f"{self.mnemonic()}: the simulator does not support a per-column shift; use an immediate"
+            )
         if self.left.dtype.bytes == 2:
             raise IllegalCommand(f"{self.mnemonic()}: {self.left.dtype}: use MM2 for 16-bit types")
 

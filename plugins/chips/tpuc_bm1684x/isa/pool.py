@@ -114,17 +114,17 @@ class PoolOrDepthwise(WindowInstruction):
         super().check()
         if self.operation >= PoolOp.ROI_DEPTHWISE:
             raise IllegalCommand(
-                f"{self.mnemonic()}: the simulator does not know regions of interest; pool whole tensors"
+                f"{self.mnemonic()}: the simulator does not support regions of interest; pool whole tensors"
             )
         self.window.check(self.mnemonic(), self.input_size, self.shape[2:])
         if (self.weight is None) != (self.operation is PoolOp.MAX):
-            raise IllegalCommand(f"{self.mnemonic()}: weight is for all operations but MAX")
+            raise IllegalCommand(f"{self.mnemonic()}: MAX takes no weight, and all other operations need one")
         source, result = self.input.dtype, self.result.dtype
         if source.is_float != result.is_float or (not source.is_float and source.bytes != 1):
             raise IllegalCommand(f"{self.mnemonic()}: {source} to {result}; use int8 or floats on both sides")
         if self.operation is PoolOp.DEPTHWISE and result.bytes == 1 and result.signed != self.result_sign():
             raise IllegalCommand(
-                f"{self.mnemonic()}: {result}: the result is signed as soon as input, weight or bias is"
+                f"{self.mnemonic()}: {result}: the result must be signed if input, weight, or bias is, else unsigned"
             )
         if source.is_float and self.operation is PoolOp.DEPTHWISE_RELU:
             raise IllegalCommand(f"{self.mnemonic()}: {source}: it clamps integers only; use DEPTHWISE and a maximum")

@@ -119,11 +119,11 @@ class Requantise(ComputeInstruction):
     def check(self) -> None:
         super().check()
         if self.operation in (Op.RQ2, Op.DQ2):
-            raise IllegalCommand(f"{self.mnemonic()}: the simulator does not know this operation; use another")
+            raise IllegalCommand(f"{self.mnemonic()}: the simulator does not support this operation; use another")
         source, result = self.input.dtype, self.result.dtype
         if DType.UINT32 in (source, result):
             raise IllegalCommand(
-                f"{self.mnemonic()}: {source} to {result}: it takes 32-bit integers as signed; use int32"
+                f"{self.mnemonic()}: {source} to {result}: it treats 32-bit integers as signed; use int32"
             )
         allowed = {
             Op.FLOAT_REQUANTISE: source.bytes > 1 and not source.is_float and result.bytes < 4 and not result.is_float,

@@ -73,7 +73,7 @@ class SpecialFunction(ComputeInstruction):
         source, result = self.input.dtype, self.result.dtype
         match self.operation:
             case SpecialOp.POLYNOMIAL_13:
-                raise IllegalCommand("sfu.polynomial_13: the simulator does not know this form; use POLYNOMIAL")
+                raise IllegalCommand("sfu.polynomial_13: the simulator does not support this form; use POLYNOMIAL")
             case SpecialOp.EXPONENT:
                 legal = source.is_float and result is (DType.INT32 if source is DType.F32 else DType.INT16)
             case SpecialOp.RSQRT:

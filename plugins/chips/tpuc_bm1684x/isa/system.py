@@ -80,7 +80,7 @@ class RawCommand(Instruction):
 
     def check(self) -> None:
         """Always raises IllegalCommand: its semantics are unknown."""
-        reason = self.problem or "the simulator does not know what this command does"
+        reason = self.problem or "the simulator does not support this command"
         raise IllegalCommand(f"{self.mnemonic()}: {reason}")
 
     def reads(self) -> Sequence[Region]:

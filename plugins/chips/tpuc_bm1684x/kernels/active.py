@@ -135,7 +135,7 @@ class ActiveKernel(ElementwiseKernel):
 
     def refuse(self, node: Node) -> str | None:
         if node.op.mode not in MODES:
-            return f"mode {node.op.mode} has no kernel; there are {', '.join(sorted(MODES))}"
+            return f"mode {node.op.mode} has no kernel, only {', '.join(sorted(MODES))}"
         source, result = node.operand_types[0].storage, node.result_type.storage
         if source != result:
             return f"operand and result of one type, these are {source} and {result}"

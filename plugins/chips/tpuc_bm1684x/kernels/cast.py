@@ -58,10 +58,10 @@ class CastKernel(TileKernel[tpu.Cast, Bm1684xAssembler]):
     def refuse(self, node: Node) -> str | None:
         source, result = node.operand_types[0], node.result_type
         if source.is_quantised and result.is_quantised:
-            return "one side must be a float, both are quantised"
+            return "operand or result must be a float, both are quantized"
         wide = next((one for one in (source, result) if one.is_quantised and one.storage.bits == _WIDE), None)
         if wide is not None and (wide is result or (wide.uniform.scale, wide.uniform.zero_point) != (1, 0)):
-            return "32-bit integers that mean themselves become floats, these are others"
+            return "32-bit integers must have scale 1 and zero point 0, and be cast to floats"
         return None
 
     def space(self, node: Node) -> Space:

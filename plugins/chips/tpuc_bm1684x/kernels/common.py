@@ -60,7 +60,7 @@ def reduced_axes(node: Node) -> list[int]:
 def apart_refusal(axes: Sequence[int]) -> str | None:
     """The refusal of axes that are not contiguous, None if they are."""
     if list(axes) != list(range(axes[0], axes[0] + len(axes))):
-        return f"axes must be neighbours, these are {', '.join(map(str, axes))}; permute the tensor before"
+        return f"axes must be adjacent, these are {', '.join(map(str, axes))}; permute the tensor first"
     return None
 
 

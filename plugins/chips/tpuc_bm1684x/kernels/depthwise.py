@@ -69,7 +69,7 @@ class DepthwiseConvKernel(PerChannelKernel[Bm1684xAssembler]):
         if node.operand_types[1].storage.name in ("f16", "bf16"):
             return f"a depthwise filter of floats must be f32, this one is {node.operand_types[1].storage.name}"
         if node.op.kernel_zp:
-            return "a zero point of a depthwise filter has no kernel"
+            return "a depthwise filter with a zero point has no kernel"
         return convolution_refusal(node)
 
     def space(self, node: Node) -> Space:

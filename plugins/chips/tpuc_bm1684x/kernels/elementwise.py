@@ -96,7 +96,7 @@ class ElementwiseKernel(TileKernel[Any, Bm1684xAssembler]):
 def _repeat_refusal(node: Node) -> str | None:
     views, result = views_of(node)
     if any(own not in (1, whole) for view in views for own, whole in zip(view.shape, result.shape, strict=True)):
-        return "an operand repeats along dimensions that take turns with others, in more than four runs"
+        return "dimensions with and without broadcast alternate in more than four runs"
     return None
 
 

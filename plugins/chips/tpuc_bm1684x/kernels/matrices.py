@@ -46,7 +46,7 @@ class MatricesKernel(TileKernel[tpu.MatMul, Bm1684xAssembler]):
         if any(not is_absent(type_) for type_ in others):
             return "a product of computed tensors takes no bias"
         if left.dims[:-2] != right.dims[:-2]:
-            return "both operands have the same number of matrices; repeat or reshape one of them"
+            return "both operands must have the same number of matrices; repeat or reshape one of them"
         if len(node.op.multipliers) > 1:
             return "one multiplier for all columns"
         if max(*matrices_view(left.dims), *matrices_view(right.dims)) > MAX_EXTENT:

@@ -115,7 +115,7 @@ def average_refusal(node: Node[tpu.Pool2D]) -> str | None:
         return None
     if node.result_type.storage.is_unsigned != node.operand_types[0].storage.is_unsigned:
         source, result = node.operand_types[0].storage, node.result_type.storage
-        return f"averages have the sign of their operand, which is {source}, the result is {result}"
+        return f"the result of an average must be signed if its operand is, these are {result} and {source}"
     if op.round_mode != "HalfUp":
         return f"the chip rounds averages HalfUp, this one asks for {op.round_mode}"
     return zero_point_refusal([*node.operand_types, node.result_type])

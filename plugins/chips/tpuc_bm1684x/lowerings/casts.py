@@ -24,7 +24,7 @@ class CastAny(Lowering[top.Cast]):
         to = node.op.to
         if to in _WIDE or to in _NARROW or to == "BOOL" or to.lstrip("U").startswith("INT"):
             return None
-        return f"floats of 16 bits and more, whole numbers and BOOL, this one is {to}"
+        return f"only floats of 16 bits and more, integers, and BOOL, this one is {to}"
 
     def requires(self, node: LoweringNode) -> Sequence[Wants]:
         keeps = node.op.to in _WIDE or (node.op.to == "BOOL" and node.mode not in INTEGERS)

@@ -66,7 +66,7 @@ class TopKAny(Lowering[top.TopK]):
         length = dims[positive_axis(node.op.axis, len(dims))]
         rows = math.prod(dims) // length
         if length > LONGEST_ROW or rows > LONGEST_ROW:
-            return f"at most {LONGEST_ROW} values along the axis and beside it, there are {length} and {rows}"
+            return f"at most {LONGEST_ROW} values along the axis and as many rows, there are {length} and {rows}"
         return None
 
     def requires(self, node: LoweringNode) -> Sequence[Wants]:
@@ -102,11 +102,14 @@ class ClassesOfOneBox(Lowering[top.DetectionOutput]):
     def refuse(self, node: LoweringNode[top.DetectionOutput]) -> str | None:
         op, (offsets, _, priors) = node.op, node.constants
         if offsets is None or priors is None or priors.size != 8:
-            return "the chip ranks the classes of one constant box, and does not choose among boxes"
+            return "the chip ranks the classes of one constant box, and cannot select among boxes"
         if op.confidence_threshold > LOWEST or op.top_k == 0 or op.background_label_id in range(op.num_classes):
-            return "every class of the box must count, whatever its score is"
+            return "no class of the box may be excluded, neither by its score nor as background"
         if not op.share_location or not op.keep_top_k <= op.num_classes <= LONGEST_ROW:
-            return f"{op.keep_top_k} rows of {op.num_classes} classes, of which there may be {LONGEST_ROW}"
+            return (
+                f"at most {LONGEST_ROW} shared classes and no more rows than classes, "
+                f"there are {op.num_classes} and {op.keep_top_k}"
+            )
         return None
 
     def requires(self, node: LoweringNode) -> Sequence[Wants]:

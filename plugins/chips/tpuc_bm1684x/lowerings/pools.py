@@ -35,7 +35,7 @@ def _refuse(node: LoweringNode[top.MaxPool | top.AvgPool]) -> str | None:
     if len(node.op.kernel_shape) != 2:
         return f"only 2-D windows, this one has {len(node.op.kernel_shape)} dimensions"
     if not node.op.keepdims:
-        return "its result keeps the pooled dimensions, this one's does not"
+        return "keepdims must be true"
     if _is_far(node.op) and not _is_apart(node):
         return f"a stride above {MAX_WINDOW_STEP} needs windows that do not overlap, without padding"
     return None

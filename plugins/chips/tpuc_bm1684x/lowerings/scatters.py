@@ -49,7 +49,7 @@ class Scattering(Lowering[Any]):
             pairs = self.pairs(node)
             if pairs > _MOST_PAIRS:
                 return (
-                    f"reduction {node.op.reduction} at places that may be equal takes at most {_MOST_PAIRS} pairs of "
+                    f"reduction {node.op.reduction} with indices that may repeat takes at most {_MOST_PAIRS} pairs of "
                     f"an element and an update, there are {pairs}"
                 )
         return too_far(node.operand_types[0].dims)

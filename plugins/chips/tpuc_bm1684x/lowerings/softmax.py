@@ -20,7 +20,7 @@ class SoftmaxFloat(Lowering[top.Softmax]):
     """Computes in f32 in every mode: 8 bits cannot represent the tail of a distribution over many classes."""
 
     def refuse(self, node: LoweringNode) -> str | None:
-        return "no kernel gives its logarithm" if node.op.log else None
+        return "log softmax has no kernel" if node.op.log else None
 
     def requires(self, node: LoweringNode) -> Sequence[Wants]:
         return (Wants.FLOAT,) * len(node.operand_types)

@@ -35,7 +35,7 @@ def far_refusal(op: top.Conv) -> str | None:
     window = op.window()
     taps = math.prod(window.kernel[axis] for axis in far_axes(window))
     if taps > _MOST_TAPS:
-        return f"at most {_MOST_TAPS} taps of strides above {MAX_WINDOW_STEP} or dilations above it, there are {taps}"
+        return f"at most {_MOST_TAPS} taps with strides or dilations above {MAX_WINDOW_STEP}, there are {taps}"
     return None
 
 

@@ -65,7 +65,7 @@ def _launcher() -> Path:
     done = subprocess.run(command, capture_output=True, check=False, stdin=DEVNULL)
     if done.returncode:
         raise Unsupported(
-            "networks in C cannot be run here: the program that limits them cannot be built on this machine; compile "
+            "networks in C cannot run here: the program that confines them cannot be built on this machine; compile "
             "with --work-dir and run the _final.mlir"
         )
     return folder / "confine"

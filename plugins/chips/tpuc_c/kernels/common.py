@@ -140,14 +140,14 @@ def has_computed_bias(call: FunctionNode[Any], count: int | None = None) -> bool
     if len(call.operands) < 3 or call.operands[2] is None or call.array(2) is not None:
         return False
     if count is not None and call.operand(2).type.size != count:
-        raise Unsupported(f"node '{call.node.name}': {call.op.name} on c: a computed bias of {count} values")
+        raise Unsupported(f"node '{call.node.name}': {call.op.name} on c: a computed bias must have {count} values")
     return True
 
 
 def check_constant_bias(call: FunctionNode[Any]) -> None:
     """Raise Unsupported for a computed integer bias."""
     if has_computed_bias(call):
-        raise Unsupported(f"node '{call.node.name}': {call.op.name} on c: only constant biases of integers")
+        raise Unsupported(f"node '{call.node.name}': {call.op.name} on c: an integer bias must be constant")
 
 
 def _spread(values: Sequence[float], count: int, dtype: type[np.generic]) -> Array:

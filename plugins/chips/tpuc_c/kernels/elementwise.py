@@ -358,7 +358,7 @@ class ActiveKernel(FloatKernel[tpu.Active]):
 
     def refuse(self, node: Node[tpu.Active]) -> str | None:
         if node.op.mode not in (*FUNCTIONS, "ELU", "HSIGMOID"):
-            return f"no function, this one has {node.op.mode}"
+            return f"mode {node.op.mode} has no function"
         return super().refuse(node)
 
     def count(self, call: FunctionNode[tpu.Active]) -> int:

@@ -163,7 +163,7 @@ class PadKernel(MoveFunction[tpu.Pad]):
 
     def refuse(self, node: Node[tpu.Pad]) -> str | None:
         if node.op.mode != "constant" and min(node.operand_types[0].dims) < 1:
-            return "no border of a tensor without elements"
+            return "an empty tensor has no border to repeat"
         return refuse_types(node)
 
     def routine(self, call: FunctionNode[tpu.Pad]) -> Routine:

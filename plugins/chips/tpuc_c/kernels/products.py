@@ -242,7 +242,7 @@ def check_span(call: FunctionNode[Any], product: Product, filters: Array) -> Non
     if span > 255 and not product.is_applied_in_place:
         raise Unsupported(
             f"node '{call.node.name}': {call.op.name} on c: its filters span {span} steps, more than 8 bits hold; "
-            "quantise it with 8-bit weights"
+            "quantize it with 8-bit weights"
         )
 
 

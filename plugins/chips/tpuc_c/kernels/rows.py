@@ -23,7 +23,7 @@ class SoftmaxKernel(FunctionKernel[tpu.Softmax]):
         if is_integer(node.operand_types[0]) and not is_byte(node.operand_types[0]):
             return "only integers of 8 bits"
         if is_integer(node.operand_types[0]) and (node.op.log or node.op.factor != 1.0):
-            return "neither logarithms of integers nor a factor"
+            return "a softmax of integers has neither logarithm nor factor"
         return refuse_types(node)
 
     def routine(self, call: FunctionNode[tpu.Softmax]) -> Routine:

@@ -49,6 +49,6 @@ def check_reach(call: FunctionNode[Any], reach: int) -> None:
     """Raise Unsupported where a sum could exceed 32 bits: the op saturates, but the function does not."""
     if reach > MOST:
         raise Unsupported(
-            f"node '{call.node.name}': {call.op.name} on c: its sums may reach {reach}, beyond 32 bits; quantise it "
+            f"node '{call.node.name}': {call.op.name} on c: its sums may reach {reach}, beyond 32 bits; quantize it "
             "with other ranges, or split it"
         )

@@ -24,7 +24,7 @@ def combine(files: Sequence[bytes], target: Target) -> bytes:
     for model in models:
         if not weights.startswith(_weights(model)):
             raise Unsupported(
-                f"the weights of '{model.name}' are others, and a file of this kind holds one set of weights; compile "
+                f"the weights of '{model.name}' differ, and a cvimodel holds one set of weights; compile "
                 "the shapes of one network together, with --input-shapes for each"
             )
         names = {one.name: f"{one.name}_{len(programs)}" for one in model.sections if programs}
@@ -32,10 +32,12 @@ def combine(files: Sequence[bytes], target: Target) -> bytes:
         programs += [_renamed(program, names) for program in model.programs]
     shapes = [_shapes(program) for program in programs]
     if len(set(shapes)) < len(shapes):
-        raise UsageError(f"two of the networks take the same shapes, {shapes[0]}, and these tell programs apart.")
+        raise UsageError(
+            f"two of the networks take the same shapes, {shapes[0]}, by which the runtime selects a program."
+        )
     named = tuple(dict.fromkeys(one for model in models for one in model.weights))
     if len({one.name for one in named}) < len(named):
-        raise Unsupported("two networks have constants of one name for functions of the runtime; keep them apart")
+        raise Unsupported("two networks have constants of the same name for runtime functions; keep them apart")
     whole = (Section(SectionKind.WEIGHT, "weight", weights),) if weights else ()
     return replace(models[0], programs=tuple(programs), sections=(*whole, *sections), weights=named).to_bytes()
 

@@ -211,16 +211,18 @@ class CviModel:
             raise Unsupported("cvimodel version 1.0: an old header without a chip; compile it again")
         if HEADER.size + size > len(data):
             raise CorruptFile(
-                f"cvimodel of {len(data)} bytes: the header promises a body of {size}; the file is truncated"
+                f"cvimodel of {len(data)} bytes: the header states a body of {size}; the file is truncated"
             )
         name = chip.rstrip(b"\0").decode("ascii", "replace")
         if name != target.name:
-            raise Unsupported(f"cvimodel for chip {name!r}: only {target.name} is known here; recompile it")
+            raise Unsupported(
+                f"cvimodel for chip {name!r}: only files for {target.name} can be read here; recompile it"
+            )
         record = _schema().read(data[HEADER.size : HEADER.size + size], "Model")
         area = memoryview(data)[HEADER.size + size :]
         programs = tuple(_read_program(item) for item in record.get("programs", []))
         if not programs:
-            raise CorruptFile("cvimodel: it holds no program; the file is damaged")
+            raise CorruptFile("cvimodel: the file has no program; the file is damaged")
         return cls(
             target,
             record.get("name", ""),
@@ -340,9 +342,7 @@ def _read_shape(record: Record | None, what: str) -> tuple[int, ...]:
 
 def _read_type(code: int, what: str) -> TensorType:
     if code not in set(TensorType):
-        raise CorruptFile(
-            f"cvimodel: {what} has type code {code}, which is not known here; the file is damaged or newer"
-        )
+        raise CorruptFile(f"cvimodel: {what} has the unknown type code {code}; the file is damaged or newer")
     return TensorType(code)
 
 
@@ -351,7 +351,7 @@ def _read_tensor(record: Record) -> Tensor:
     what = f"tensor {name!r}"
     quant = record.get("quant", {})
     if place != NO_ADDRESS and not 0 <= place >> GMEM_BITS < BASE_REGISTERS:
-        raise CorruptFile(f"cvimodel: {what} lies at {place:#x}, which is no memory; the file is damaged")
+        raise CorruptFile(f"cvimodel: {what} is at {place:#x}, outside all memories; the file is damaged")
     tensor = Tensor(
         name,
         _read_type(record.get("dtype", 0), what),
@@ -410,15 +410,13 @@ def _read_section(record: Record, area: memoryview) -> Section:
     name, code = record.get("name", ""), record.get("type", 0)
     start, size = record.get("offset", 0), record.get("size", 0)
     if code not in set(SectionKind):
-        raise CorruptFile(
-            f"cvimodel: section {name!r} is of kind {code}, which is not known here; the file is damaged or newer"
-        )
+        raise CorruptFile(f"cvimodel: section {name!r} is of the unknown kind {code}; the file is damaged or newer")
     if start + size > len(area):
         raise CorruptFile(
             f"cvimodel: section {name!r} at {start}, {size} bytes, in an area of {len(area)}; the file is truncated"
         )
     if record.get("encrypt", 0):
-        raise Unsupported(f"cvimodel: section {name!r} is encrypted; take the file from before that step")
+        raise Unsupported(f"cvimodel: section {name!r} is encrypted; use the file from before encryption")
     data = bytes(area[start : start + size])
     if record.get("compress", 0):
         data = decompress_block(data, record.get("decompressed_size", 0))

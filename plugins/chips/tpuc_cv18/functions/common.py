@@ -20,7 +20,7 @@ OpT = TypeVar("OpT", bound=Op)
 def rank_refusal(node: Node[Any]) -> str | None:
     """The refusal of tensors with more than four dimensions, the rank of tensors in the runtime; None if all fit."""
     ranks = [type_.rank for type_ in (*node.operand_types, *node.result_types)]
-    return f"it takes up to {RANK} dimensions, these are {max(ranks)}" if max(ranks) > RANK else None
+    return f"it takes up to {RANK} dimensions, this one has {max(ranks)}" if max(ranks) > RANK else None
 
 
 def four(dims: Sequence[int]) -> tuple[int, ...]:
@@ -52,5 +52,5 @@ class TopFunction(CpuFunction[OpT]):
         types = [TensorType(x.shape, F32) for x in inputs]
         node = Node(op, tuple(types), tuple(TensorType(shape, F32) for shape in outputs), self.function)
         if [result.dims for result in op.infer(node.operand_types)] != list(outputs):
-            raise ValueError("results of other extents")
+            raise ValueError("results have different extents")
         return op.evaluate(node, inputs)

@@ -25,7 +25,7 @@ class DetectionOutputFunction(TopFunction["top.DetectionOutput"]):
         if op.code_type != "CENTER_SIZE":
             return f"it decodes boxes of code_type CENTER_SIZE, these are {op.code_type}"
         if op.background_label_id < 0:
-            return "it finds nothing with a background_label_id below 0; num_classes stands for no background as well"
+            return "it finds nothing with a background_label_id below 0; use num_classes for no background"
         return super().refuse(node)
 
     def arguments(self, node: Node[top.DetectionOutput]) -> Mapping[str, HostArgument]:

@@ -25,7 +25,7 @@ class EmbeddingFunction(CpuFunction["top.Gather"]):
     def refuse(self, node: Node[top.Gather]) -> str | None:
         table, axis = node.operand_types[0], node.op.axis
         if axis % table.rank:
-            return f"it chooses along the first dimension, this is dimension {axis % table.rank}"
+            return f"it gathers along the first dimension, this is dimension {axis % table.rank}"
         return None
 
     def stored(self, array: NDArray[Any]) -> NDArray[Any]:
@@ -46,7 +46,7 @@ class EmbeddingFunction(CpuFunction["top.Gather"]):
         places = indices.reshape(-1)
         if places.size and not 0 <= places.min() <= places.max() < len(table):
             wrong = places.min() if places.min() < 0 else places.max()
-            raise UsageError(f"there is no row {wrong} in a table of {len(table)}; give indices from 0 on")
+            raise UsageError(f"there is no row {wrong} in a table of {len(table)}; indices start at 0")
         return [table[places].reshape(outputs[0])]
 
 

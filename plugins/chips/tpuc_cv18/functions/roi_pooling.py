@@ -22,7 +22,7 @@ class ROIPoolingFunction(TopFunction["top.ROIPooling"]):
 
     def refuse(self, node: Node[top.ROIPooling]) -> str | None:
         images = node.operand_types[0].dims[0]
-        return f"it takes regions of one image, these are {images}" if images > 1 else super().refuse(node)
+        return f"it takes regions of one image, there are {images}" if images > 1 else super().refuse(node)
 
     def shapes(self, node: Node[top.ROIPooling]) -> tuple[Sequence[tuple[int, ...]], Sequence[tuple[int, ...]]]:
         x, regions = node.operand_types

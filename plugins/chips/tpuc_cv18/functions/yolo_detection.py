@@ -33,11 +33,11 @@ class YoloDetectionFunction(CpuFunction["top.YoloDetection"]):
         op, maps = node.op, len(node.operand_types)
         expected = 2 if op.version == "yolov3_tiny" else 3
         if maps != expected:
-            return f"it takes {expected} feature maps of a {op.version}, these are {maps}"
+            return f"it takes {expected} feature maps of a {op.version}, there are {maps}"
         if op.num_boxes != BOXES:
-            return f"it takes {BOXES} boxes for each cell, these are {op.num_boxes}"
+            return f"it takes {BOXES} boxes per cell, there are {op.num_boxes}"
         if op.agnostic_nms:
-            return "it suppresses boxes of one class only, these are to be suppressed whatever their class is"
+            return "it suppresses boxes within a class, this one across classes"
         return rank_refusal(node)
 
     def arguments(self, node: Node[top.YoloDetection]) -> Mapping[str, HostArgument]:
@@ -63,13 +63,13 @@ class YoloDetectionFunction(CpuFunction["top.YoloDetection"]):
         types = tuple(TensorType(x.shape, F32) for x in inputs)
         (result,) = op.infer(types)
         if result.dims != tuple(outputs[0]):
-            raise ValueError("results of other extents")
+            raise ValueError("results have different extents")
         all_likely = replace(op, nms_threshold=1.0, keep_topk=LIKELY_BOXES + 1)
         (likely,) = all_likely.evaluate(Node(all_likely, types, all_likely.infer(types), self.function), inputs)
         if likely[:, 0, -1].any():
             raise Unsupported(
-                f"'{self.function}' of the runtime stops where more than {LIKELY_BOXES} boxes of an image are likelier "
-                f"than {op.obj_threshold:g}; raise obj_threshold"
+                f"'{self.function}' of the runtime fails when more than {LIKELY_BOXES} boxes of an image score above "
+                f"{op.obj_threshold:g}; raise obj_threshold"
             )
         return op.evaluate(Node(op, types, (result,), self.function), inputs)
 

@@ -163,17 +163,17 @@ class Arithmetic(ComputeInstruction):
         if (self.right is None) != (op is ArithmeticOp.COPY):
             raise IllegalCommand(f"{name}: takes {'one operand' if op is ArithmeticOp.COPY else 'two operands'}")
         if op is ArithmeticOp.GREATER_EQUAL and not self.target.has_comparisons:
-            raise IllegalCommand(f"{name}: {self.target.name} does not compare; use SUB and a look-up")
+            raise IllegalCommand(f"{name}: {self.target.name} has no comparisons; use SUB and a lookup")
         if isinstance(self.right, Operand):
             check_near(name, "the right operand", self.right.address, self.result)
         if len({dtype.is_float for dtype in (*sources, self.result.dtype)}) > 1:
-            raise IllegalCommand(f"{name}: bf16 and integers together; convert with a DMA copy")
+            raise IllegalCommand(f"{name}: bf16 and integers cannot be mixed; convert with a DMA copy")
         if self.relu and (self.result.dtype.planes > 1 or op not in _CLAMPED):
             raise IllegalCommand(f"{name}: relu needs MUL, MAC or ADD with an 8-bit or bf16 result; use MAX")
         if self.multiplier is not None and (
             op is not ArithmeticOp.MUL or self.is_float or self.result.dtype.planes > 1
         ):
-            raise IllegalCommand(f"{name}: only an 8-bit integer product can be requantised; drop the multiplier")
+            raise IllegalCommand(f"{name}: only an 8-bit integer product can be requantized; drop the multiplier")
         if not self.left.dtype.is_float:
             self._check_integers(name, sources)
 
@@ -186,7 +186,7 @@ class Arithmetic(ComputeInstruction):
                 raise IllegalCommand(f"{name}: takes int16 by int8 to int16 only; convert the operands")
             return
         if op in _LOGIC and any(dtype.signed for dtype in sources):
-            raise IllegalCommand(f"{name}: of signed operands; bits have no sign, make them unsigned")
+            raise IllegalCommand(f"{name}: signed operands; bits have no sign, make them unsigned")
         if op not in _LOGIC and any(dtype.planes != wide for dtype in sources):
             kinds = " and ".join(map(str, sources))
             raise IllegalCommand(f"{name}: operands {kinds}, it takes {8 * wide}-bit ones; convert them")
@@ -196,7 +196,7 @@ class Arithmetic(ComputeInstruction):
             return
         any_signed = any(dtype.signed for dtype in sources)
         if op is ArithmeticOp.SUB and not any_signed:
-            raise IllegalCommand(f"{name}: of two unsigned operands; make one of them int16")
+            raise IllegalCommand(f"{name}: two unsigned operands; make one of them int16")
         if self.relu and not any_signed:
             raise IllegalCommand(f"{name}: relu of unsigned operands; drop it")
         if any_signed != self.result.dtype.signed and not (self.relu and any_signed):

@@ -101,7 +101,7 @@ def check_third(
         raise IllegalCommand(f"{mnemonic}: both a block and a bias; put the bias into the block")
     if partial.writes and (block is not None or bias is not None):
         raise IllegalCommand(
-            f"{mnemonic}: partial sums take neither bias nor requantisation; give them to the last step"
+            f"{mnemonic}: partial sums take neither bias nor requantization; set them in the last step"
         )
     if block is not None:
         check_multiple(mnemonic, "block address", block.address, 16)
@@ -116,9 +116,9 @@ def check_result(
     """Raise IllegalCommand for incompatible signs and types (tiu.md, "Signedness rules")."""
     sources = tuple(sources)
     if len({dtype.is_float for dtype in (*sources, result.dtype)}) > 1:
-        raise IllegalCommand(f"{mnemonic}: bf16 and integers together; convert with a DMA copy")
+        raise IllegalCommand(f"{mnemonic}: bf16 and integers cannot be mixed; convert with a DMA copy")
     if partial.writes and relu:
-        raise IllegalCommand(f"{mnemonic}: partial sums cannot pass a relu; give it to the last step")
+        raise IllegalCommand(f"{mnemonic}: partial sums take no relu; set it in the last step")
     if relu and result.dtype.planes > 1:
         raise IllegalCommand(f"{mnemonic}: relu needs an 8-bit result; drop it or the result's second plane")
     signed = bias_signed or any(dtype.signed for dtype in sources)

@@ -68,7 +68,7 @@ def check_near(mnemonic: str, what: str, address: int, result: Operand) -> None:
     if (address ^ result.address) & ~NEAR_MASK:
         first = result.lane & ~1
         raise IllegalCommand(
-            f"{mnemonic}: {what} starts in lane {address // LANE_BYTES}, beside this result it can only start in lane "
+            f"{mnemonic}: {what} starts in lane {address // LANE_BYTES}, for this result it can only start in lane "
             f"{first} or {first + 1}; move it"
         )
 

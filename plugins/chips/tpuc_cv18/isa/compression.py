@@ -127,7 +127,7 @@ def decompress(stream: bytes, count: int, dtype: DType) -> Array:
     header = _Header.read(stream)
     if header.is_float != dtype.is_float:
         kind = "bf16" if header.is_float else "8-bit"
-        raise IllegalCommand(f"compressed tensor: the stream holds {kind} elements, the command wants {dtype}")
+        raise IllegalCommand(f"compressed tensor: the stream holds {kind} elements, the command expects {dtype}")
     blocks = round_up(count, BLOCK) // BLOCK
     start = HEADER_BYTES + round_up(blocks, 16)
     codes = np.frombuffer(stream[HEADER_BYTES : HEADER_BYTES + blocks].ljust(blocks, b"\0"), np.uint8)

@@ -104,7 +104,7 @@ class Depthwise(WindowInstruction):
             check_multiple(name, f"{what} n stride", operand.strides(shape, self.target)[0], 16)
         if self.block is not None and max(self.dilation) > 1 and not self.target.dilates_per_channel:
             raise IllegalCommand(
-                f"{name}: {self.target.name} does not heed a dilation beside a block; put zeros into the filter"
+                f"{name}: {self.target.name} ignores the dilation when there is a block; insert zeros into the filter"
             )
         if isinstance(self.weight, Operand):
             check_near(name, "the weight", self.weight.address, self.result)

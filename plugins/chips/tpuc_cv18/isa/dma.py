@@ -314,7 +314,9 @@ class TensorCopy(_Transfer):
         name = self.mnemonic()
         (n, *inner), (m, *outer) = self.shape, self.result_shape()
         if n != m or np.prod(inner, dtype=np.int64) != np.prod(outer, dtype=np.int64):
-            raise IllegalCommand(f"{name}: shape {self.shape} to {self.result_shape()}: other n or number of elements")
+            raise IllegalCommand(
+                f"{name}: shape {self.shape} to {self.result_shape()}: n or the number of elements differs"
+            )
         if self.function is not MoveFunction.NONE and (
             self.direction is not Direction.LOCAL or not self.dtype.is_float or not self.result_dtype.is_float
         ):

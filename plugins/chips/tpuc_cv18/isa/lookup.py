@@ -43,7 +43,7 @@ class _IntegersOnly(FieldCodec):
 
     def read(self, draft: Draft, fields: Fields) -> None:
         if fields["opd_typ"]:
-            raise IllegalCommand("tensor.sum: its bf16 form is not understood; use average pooling")
+            raise IllegalCommand("tensor.sum: its bf16 form is unknown; use average pooling")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -192,7 +192,7 @@ class MatMul(ComputeInstruction):
         if not width * (channels - 1) < self.depth <= width * channels:
             raise IllegalCommand(f"{name}: {self.depth} rows on the right, {channels} x {width} columns on the left")
         if self.partial.writes and (self.bias is not None or self.multiplier is not None or self.shift):
-            raise IllegalCommand(f"{name}: partial sums take no bias, shift or multiplier; give them to the last step")
+            raise IllegalCommand(f"{name}: partial sums take no bias, shift or multiplier; set them in the last step")
         if self.accumulate and (self.is_float or self.partial or self.multiplier is not None):
             raise IllegalCommand(f"{name}: accumulation works on shifted integer results only; use partial sums")
 

@@ -87,7 +87,7 @@ class MaxPool(_Pool):
     def check(self) -> None:
         super().check()
         if any((*self.insert, *self.insert_last)):
-            raise IllegalCommand(f"{self.mnemonic()}: inserted elements are not understood here; leave them out")
+            raise IllegalCommand(f"{self.mnemonic()}: inserted elements are not supported here; leave them out")
 
     def execute(self, machine: Machine) -> None:
         padded, size = self._padded(machine), self.result_shape[2:]

@@ -175,8 +175,8 @@ def split_cmdbuf(section: bytes, target: Target) -> list[tuple[Engine | None, by
         size = length or mask
         if magic != target.record_magic:
             raise CorruptFile(
-                f"command buffer: record {len(records) + 1} starts with {magic:#x}, one of {target.name} with "
-                f"{target.record_magic:#x}; the file is damaged or for another chip"
+                f"command buffer: record {len(records) + 1} starts with {magic:#x}, not "
+                f"{target.record_magic:#x} as for {target.name}; the file is damaged or for another chip"
             )
         logical = section[at + RECORD.size : at + RECORD.size + size]
         if len(logical) < size:
@@ -224,7 +224,7 @@ def encode_dmabuf(segments: Sequence[Segment], target: Target) -> bytes:
 
 def _check_known(target: Target) -> None:
     if target.number is None:
-        raise Unsupported(f"dmabuf: nothing is known of one for {target.name}; take a file with a command buffer")
+        raise Unsupported(f"dmabuf: its format for {target.name} is unknown; use a file with a command buffer")
 
 
 def _ended(engine: Engine, commands: Sequence[Command], target: Target) -> list[bytes]:
@@ -249,7 +249,7 @@ def decode_dmabuf(data: bytes, target: Target) -> list[Segment]:
     if (magic, chip) != (DMABUF_MAGIC, target.number):
         raise CorruptFile(f"dmabuf: starts with {magic:#x}, {chip:#x}; it is damaged or for another chip")
     if total > len(data) or DMABUF_HEADER.size + count * CPU_RECORD.size > len(data):
-        raise CorruptFile(f"dmabuf of {len(data)} bytes: the header promises {total}; it is truncated")
+        raise CorruptFile(f"dmabuf of {len(data)} bytes: the header states {total}; it is truncated")
     segments: list[Segment] = []
     for index in range(count):
         place = DMABUF_HEADER.size + index * CPU_RECORD.size

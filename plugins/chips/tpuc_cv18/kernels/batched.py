@@ -45,17 +45,17 @@ class BatchedMatMulKernel(LaneKernel[tpu.MatMul]):
         op = node.op
         left, right, *others = node.operand_types
         if op.left_transpose or op.right_transpose or op.output_transpose:
-            return "operands and result as they are multiplied; permute them before"
+            return "transposed operands and results have no kernel; permute them first"
         if any(not is_absent(type_) for type_ in others):
             return "a product of computed tensors takes no bias"
         if left.dims[:-2] != right.dims[:-2]:
-            return "both operands have the same number of matrices; repeat or reshape one of them"
+            return "both operands must have the same number of matrices; repeat or reshape one of them"
         if len(op.multipliers) > 1:
             return "one multiplier for all columns"
         if left.storage.is_float != right.storage.is_float:
-            return "both operands are integers or both are floats"
+            return "both operands must be integers, or both floats"
         if not (left.storage.is_float or _is_signed(node) or node.result_type.storage.is_unsigned):
-            return "the product of unsigned operands is unsigned"
+            return "the product of unsigned operands must be unsigned"
         return element_refusal(Node(op, (left, right), node.result_types, node.name)) or requantise_refusal(
             node, op.multipliers, op.rshifts
         )

@@ -69,7 +69,7 @@ class ByteSoftmaxKernel(LaneKernel[tpu.Softmax]):
         if len(node.operand_types) < 2 or node.operand_types[1].size != ENTRIES or x.storage.bits != 8:
             return f"bytes and a table of {ENTRIES} exponentials"
         if node.result_type.storage != BF16:
-            return f"shares as bf16, not {node.result_type.storage}"
+            return f"the result must be bf16, this one is {node.result_type.storage}"
         return byte_softmax_refusal(x.dims[positive_axis(node.op.axis, x.rank)], log=node.op.log)
 
     def space(self, node: Node) -> Space:

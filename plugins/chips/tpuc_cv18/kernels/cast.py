@@ -81,12 +81,12 @@ class ChipKernel(LaneKernel[tpu.Cast]):
             if {source, result} != {BF16, F32}:
                 return f"bf16 and f32 only, this is {source} to {result}"
             if result == BF16 and op.round_mode != "TowardsZero" and not op.round_half:
-                return f"the chip leaves the lower half out or has round_half, this one asks for {op.round_mode}"
+                return f"the chip truncates to bf16 unless round_half is set, this one asks for {op.round_mode}"
             return None
         if _factor(node) != 1.0 and not op.in_half:
-            return "a scale beside bytes or bf16 needs in_half, the chip multiplies bf16"
+            return "a scale needs in_half, because the chip multiplies in bf16"
         if F32 in (source, result) and not op.in_half:
-            return "float32 and bytes meet in bf16, which needs in_half"
+            return "a cast between float32 and bytes goes through bf16, which needs in_half"
         if rounds and op.round_mode != "HalfToEven":
             return f"the chip rounds HalfToEven, this one asks for {op.round_mode}"
         return None

@@ -30,9 +30,9 @@ class ByteSumKernel(ElementwiseKernel):
         if not (-128 <= op.multiplier <= most and 0 <= op.rshift <= MAX_SHIFT):
             return f"a multiplier of one byte and a shift up to {MAX_SHIFT}, not {op.multiplier} and {op.rshift}"
         if not (float(op.const_val).is_integer() and _LOW <= op.const_val <= _HIGH):
-            return f"a whole number of 16 bits is added, not {op.const_val:g}"
+            return f"the constant must be a 16-bit integer, this one is {op.const_val:g}"
         if op.do_relu and op.relu_limit > 0:
-            return "a limit has no kernel here"
+            return "relu_limit has no kernel here"
         return super().refuse(node)
 
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:

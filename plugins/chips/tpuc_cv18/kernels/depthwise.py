@@ -49,7 +49,7 @@ class DepthwiseConvKernel(LaneKernel[Any], PerChannelKernel[Cv18Assembler]):
 
     def refuse(self, node: Node) -> str | None:
         if gives_floats(node):
-            return "sums of a channel by itself have no planes, only bytes come of them"
+            return "a depthwise convolution of integers has no float result"
         return convolution_refusal(self.lanes, node)
 
     def space(self, node: Node) -> Space:

@@ -54,7 +54,7 @@ def repeat_refusal(node: Node) -> str | None:
     for view in views:
         for own, wanted in zip(view.shape, result.shape, strict=True):
             if own not in (1, wanted):
-                return "an operand repeats along dimensions that take turns with others, in more than four runs"
+                return "dimensions with and without broadcast alternate in more than four runs"
     return None
 
 

@@ -230,7 +230,7 @@ def requantise_refusal(node: Node, multipliers: Sequence[int], shifts: Sequence[
     if _is_float(node) or (gives_floats(node) and getattr(node.op, "scales", ())):
         return None
     if not multipliers:
-        return "integer sums must be requantised, the chip cannot store 32 bits"
+        return "integer sums must be requantized, the chip cannot store 32 bits"
     if node.op.quant_mode != "QDM" or node.op.round_mode != "HalfAwayFromZero":
         return f"only quant_mode QDM rounded HalfAwayFromZero, this one is {node.op.quant_mode} {node.op.round_mode}"
     if not all(0 <= shift <= 31 for shift in shifts):
@@ -252,8 +252,8 @@ def point_refusal(node: Node) -> str | None:
     if not point or _is_float(node):
         return None
     if not node.op.offset_in_bias:
-        return f"the bias must have the zero point, which is {point}"
-    return "a relu clamps stored integers at 0, the zero point is another" if node.op.do_relu else None
+        return f"the bias must include the zero point, which is {point}"
+    return f"a relu needs zero point 0, this one is {point}" if node.op.do_relu else None
 
 
 def padding_value(node: Node, padding: Sequence[int]) -> int:
@@ -280,7 +280,7 @@ def constant_matrix_refusal(node: Node[tpu.MatMul]) -> str | None:
     if op.left_transpose or op.output_transpose:
         return "left_transpose and output_transpose are not supported"
     if op.input_zp or op.right_zp:
-        return "zero points must be those of types"
+        return "input_zp and right_zp must be 0; the operand types have zero points"
     return (
         _element_refusal(node)
         or point_refusal(node)

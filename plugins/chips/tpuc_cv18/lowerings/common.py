@@ -83,7 +83,7 @@ def decompose_qdm(factor: float) -> tuple[int, int]:
     would add a bias. None is needed while the multiplier keeps enough bits.
     """
     if factor >= 1.0:
-        raise ValueError(f"a factor of {factor:g} is above the multipliers that requantize in two steps, below 1")
+        raise ValueError(f"a factor of {factor:g} is too large: requantization in two steps needs a factor below 1")
     multiplier = round(math.ldexp(factor, MANTISSA_BITS))
     if multiplier >> _FEWEST_BITS - 1:
         return min(multiplier, (1 << MANTISSA_BITS) - 1), 0

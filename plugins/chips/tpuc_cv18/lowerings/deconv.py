@@ -58,7 +58,7 @@ def _refusal(node: LoweringNode) -> str | None:
     if len(node.op.kernel_shape) != 2:
         return f"only 2-D windows, this one has {len(node.op.kernel_shape)} dimensions"
     if max(node.op.dilations) > 1 and loses_dilation(node):
-        return "the chip has no dilation of filters per channel in int8"
+        return "the chip does not dilate depthwise filters in int8"
     near, _ = reaching(node.op, node.constants[1])
     return phases_refusal(near) if _is_far(near, most_zeros(node)) else None
 

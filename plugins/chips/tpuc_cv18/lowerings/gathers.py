@@ -40,7 +40,7 @@ class GatherAny(Lowering[top.Gather]):
         extent = node.operand_types[0].dims[positive_axis(node.op.axis, node.operand_types[0].rank)]
         if extent > _MOST_ROWS:
             return (
-                f"computed indices choose from at most {_MOST_ROWS} rows, here {extent}; look the rows up outside and "
+                f"computed indices select from at most {_MOST_ROWS} rows, here {extent}; look up the rows outside and "
                 "make them an input"
             )
         return None

@@ -30,8 +30,8 @@ class ArgAny(Lowering[top.Arg]):
         count = _extent(node)
         if count > _MOST_PLACES:
             return (
-                f"an axis of at most {_MOST_PLACES} elements, this one has {count} and bf16 cannot count so far; make "
-                "the values the output and search them outside"
+                f"an axis of at most {_MOST_PLACES} elements, this one has {count}: bf16 cannot represent larger "
+                "indices; output the values and search them outside"
             )
         return None
 

@@ -49,7 +49,7 @@ def _refuse(node: LoweringNode) -> str | None:
     if len(node.op.kernel_shape) != 2:
         return f"only 2-D windows, this one has {len(node.op.kernel_shape)} dimensions"
     if not node.op.keepdims:
-        return "its result keeps the pooled dimensions, this one's does not"
+        return "keepdims must be true"
     return None
 
 

@@ -143,7 +143,7 @@ def stored_qdm(
     steps = np.where(fits, 1.0 / (room if result.zero_point else np.maximum(needed, 1.0)), largest / limits.max)
     if ((needed > np.where(fits, room, _LARGEST / steps)) & (largest > 0)).any():
         raise ValueError(
-            f"a step of its sums is up to {exact.max():g} of the result's, too many for its filter; quantize the "
+            f"a step of its sums is up to {exact.max():g} steps of the result, too many for its filter; quantize the "
             "network again with a larger range for the result"
         )
     steps = np.minimum(steps, _LARGEST / np.maximum(exact, _SMALLEST))

@@ -129,7 +129,7 @@ class ReduceAny(Lowering[top.Reduce]):
 
     def refuse(self, node: LoweringNode) -> str | None:
         if node.op.mode not in _MODES:
-            return f"mode {node.op.mode} has no kernel; there are {', '.join(_MODES)}"
+            return f"mode {node.op.mode} has no kernel, only {', '.join(_MODES)}"
         window = max(_images(node)[1])
         if window > MAX_EXTENT:
             return f"at most {MAX_EXTENT} values in a row, or a product of two such numbers, here {window}"

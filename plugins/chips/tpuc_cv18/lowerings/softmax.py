@@ -52,7 +52,9 @@ class SoftmaxFloat(Lowering[top.Softmax]):
 
     def refuse(self, node: LoweringNode) -> str | None:
         return (
-            "the runtime computes those that end a network" if _stays_on_chip(node) and not _has_table(node) else None
+            "the runtime computes a softmax only at the end of a network"
+            if _stays_on_chip(node) and not _has_table(node)
+            else None
         )
 
     def lower(self, node: LoweringNode[top.Softmax], build: LoweringBuilder) -> Sequence[Value]:

@@ -63,12 +63,12 @@ LOWERING_LIMITS: list[tuple[LoweringNode, LoweringNode, str]] = [
     (
         top(TopK(axis=1, K=3), (2, 32768)),
         top(TopK(axis=1, K=3), (2, 32769)),
-        "at most 32768 values along the axis and beside it, there are 32769 and 2",
+        "at most 32768 values along the axis and as many rows, there are 32769 and 2",
     ),
     (
         top(ScatterElements(axis=0, reduction="add"), (4096,), (4096,), (4096,)),
         top(ScatterElements(axis=0, reduction="add"), (4096,), (4097,), (4097,)),
-        "reduction add at places that may be equal takes at most 16777216 pairs",
+        "reduction add with indices that may repeat takes at most 16777216 pairs",
     ),
     (
         top(ScatterND(reduction="max"), (5000,), np.arange(5000.0).reshape(5000, 1), (5000,)),

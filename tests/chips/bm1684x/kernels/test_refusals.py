@@ -104,7 +104,7 @@ KERNEL_LIMITS: list[tuple[Node, Node, str]] = [
     (conv(dilations=(16, 1)), conv(dilations=(17, 1)), "dilation at most 16, this one is 17"),
     (conv(**WIDE, group=4, pads=(0, 15, 0, 0)), conv(**WIDE, group=4, pads=(0, 16, 0, 0)), "padding at most 15"),
     (conv(inserts=(0, 0)), conv(inserts=(1, 1)), "zeros between rows"),
-    (conv(group=4, kernel_zp=0), conv(group=4, kernel_zp=2), "a zero point of a depthwise filter has no kernel"),
+    (conv(group=4, kernel_zp=0), conv(group=4, kernel_zp=2), "a depthwise filter with a zero point has no kernel"),
     (conv(multiplier=(1,), rshift=(1,)), conv(multiplier=(1,), rshift=(1,), quant_mode="QDM"), "MultiplierShift"),
     (
         conv(group=4),
@@ -137,7 +137,7 @@ KERNEL_LIMITS: list[tuple[Node, Node, str]] = [
     (
         node(MatMul(), [t(2, 2, 3), t(2, 3, 4)]),
         node(MatMul(), [t(2, 2, 3), t(1, 3, 4)]),
-        "both operands have the same number of matrices",
+        "both operands must have the same number of matrices",
     ),
     (
         node(MatMul(), [t(2, 2, 3), t(2, 3, 4), ABSENT]),
@@ -181,7 +181,7 @@ KERNEL_LIMITS: list[tuple[Node, Node, str]] = [
     (
         node(Mul(), [t(*DEEP), t(3, 1)]),
         node(Mul(), [t(2, 3, 4, 5, 6), t(2, 1, 4, 1, 6)]),
-        "take turns with others, in more than four runs",
+        "alternate in more than four runs",
     ),
     (node(Mul(), [t(2, 3)] * 2), node(Mul(), [t(2, 3), ABSENT], t(2, 3)), "an absent operand"),
     (node(Div(), [t(2, 3)] * 2), node(Div(), [t(2, 3, element=F16)] * 2), "only f32, this one is f16"),
@@ -200,7 +200,7 @@ KERNEL_LIMITS: list[tuple[Node, Node, str]] = [
         node(PReluOp(), [t(2, 3, 4), t(1, 1, 4)]),
         "one slope per channel, there are 4",
     ),
-    (node(Cast(), [t(2, 3)], q(2, 3)), node(Cast(), [q(2, 3)], t(2, 3, element=POINT)), "one side must be a float"),
+    (node(Cast(), [t(2, 3)], q(2, 3)), node(Cast(), [q(2, 3)], t(2, 3, element=POINT)), "must be a float, both are"),
     (
         node(Lut(), [q(2, 3), t(256)]),
         node(Lut(), [q(2, 3), t(256, element=ScalarType("f64"))], t(2, 3)),
@@ -227,7 +227,7 @@ KERNEL_LIMITS: list[tuple[Node, Node, str]] = [
     (
         node(Reduce(axes=(1, 2), mode="ReduceSum"), [t(2, 3, 4, 5)]),
         node(Reduce(axes=(1, 3), mode="ReduceSum"), [t(2, 3, 4, 5)]),
-        "axes must be neighbours, these are 1, 3",
+        "axes must be adjacent, these are 1, 3",
     ),
     (
         node(Reduce(axes=(1,), mode="ReduceSum"), [t(2, 65535)]),
@@ -294,7 +294,7 @@ LOWERING_LIMITS: list[tuple[LoweringNode, LoweringNode, str]] = [
     (
         top(Conv(kernel_shape=(16, 16), strides=(16, 16)), (1, 4, 40, 40), w(4, 4, 16, 16)),
         top(Conv(kernel_shape=(17, 16), strides=(16, 16)), (1, 4, 40, 40), w(4, 4, 17, 16)),
-        "at most 256 taps of strides above 15 or dilations above it, there are 272",
+        "at most 256 taps with strides or dilations above 15, there are 272",
     ),
     (
         top(Conv(kernel_shape=(1, 1), **WINDOW), X, w(4, 4, 1, 1)),
@@ -312,7 +312,7 @@ LOWERING_LIMITS: list[tuple[LoweringNode, LoweringNode, str]] = [
         "only 2-D windows, this one has 3 dimensions",
     ),
     (top(Pow(exponent=0.5), X), top(Pow(exponent=3.0), X), "exponents 2.0, 0.5, -0.5, this one is 3"),
-    (top(TopSoftmax(), X), top(TopSoftmax(log=True), X), "no kernel gives its logarithm"),
+    (top(TopSoftmax(), X), top(TopSoftmax(log=True), X), "log softmax has no kernel"),
     (top(INTERP, X), top(INTERP, (1, 4, 8)), "only images of 4 dimensions, this one has 3"),
     (
         top(AvgPool(kernel_shape=(16, 3), strides=(16, 3)), (1, 4, 40, 40)),
