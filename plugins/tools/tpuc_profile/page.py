@@ -11,8 +11,9 @@ from tpuc.api import Engine
 from tpuc_driver.api.page import Data, Markup
 from tpuc_pages import page
 
-from tpuc_profile.analysis import Step, Tensor
+from tpuc_profile.analysis import Analysis, Step, Tensor
 from tpuc_profile.colours import PALETTE, colours_of
+from tpuc_profile.groups import Group, groups_of
 from tpuc_profile.report import Report
 
 
@@ -46,6 +47,7 @@ def _data(report: Report) -> dict[str, Any]:
             for e, step in zip(analysis.timeline.entries, analysis.steps_of, strict=True)
         ],
         "steps": [report.step_name(step) for step in analysis.steps],
+        "groups": [_group(analysis, *one) for one in enumerate(groups_of([*map(report.step_name, analysis.steps)]))],
         "blocks": [
             [b.start, b.end, b.born, max(b.read, b.born + 1), analysis.steps_of[b.writer], b.writer]
             for b in analysis.blocks
@@ -58,6 +60,13 @@ def _data(report: Report) -> dict[str, Any]:
             *_weights(report),
         ],
     }
+
+
+def _group(analysis: Analysis, number: int, group: Group) -> list[Any]:
+    """Name, first and last layer, first and last cycle, and place in the palette of neighboring layers."""
+    steps = [one for one in analysis.steps[group.first : group.last + 1] if one.commands]
+    start, end = min((one.start for one in steps), default=0), max((one.end for one in steps), default=0)
+    return [group.name, group.first, group.last, start, end, number % len(PALETTE)]
 
 
 def _weights(report: Report) -> Iterable[list[Any]]:

@@ -13,6 +13,7 @@ from tpuc.api import Chip, Engine, LayerCommands
 from tpuc_driver.cli import main
 from tpuc_profile.analysis import analyse, by_layer, name_tensors
 from tpuc_profile.colours import colours_of
+from tpuc_profile.groups import groups_of
 from tpuc_profile.page import page_text
 from tpuc_profile.report import Report
 
@@ -84,6 +85,37 @@ def first_cells(page: Page, column: int) -> Sequence[Any]:
     return page.value(
         f"[...document.querySelectorAll('#layers tbody tr')].map(one => Number(one.cells[{column}].dataset.v))"
     )
+
+
+def test_layers_of_large_networks_are_grouped_by_their_names() -> None:
+    """By the finest whole parts that have room; a few layers of another name count to the block before them."""
+    names = [
+        "images",
+        *(f"/model.{block}/cv{one}/conv/Conv_{n}" for block in range(22) for one in (1, 2) for n in (1, 2, 3, 4)),
+    ]
+    names[20:20] = ["onnx::Reshape_7"]
+    found = groups_of(names)
+    assert (found[0].first, found[0].last) == (0, 0)
+    assert [group.name for group in found[1:]] == [f"model/{block}" for block in range(22)]
+    assert [found[0].first, *(group.last + 1 for group in found)] == [*(group.first for group in found), len(names)]
+    assert groups_of(names[:150]) == []
+    numbered = groups_of([f"v{number}" for number in range(1000)])
+    assert [(group.name, group.last - group.first) for group in numbered[:2]] == [("v0 ...", 24), ("v25 ...", 24)]
+    assert len(numbered) == 40
+
+
+def test_a_grouped_page_leads_from_blocks_to_layers(chrome: Browser, tmp_path: Path) -> None:
+    report = report_of(300)
+    path = tmp_path / "page.html"
+    path.write_text(page_text(report), "utf-8")
+    with chrome.open(path.as_uri()) as page:
+        assert drawn(page)["groups"] == 30
+        legend = "[...document.querySelectorAll('#legend button')].map(one => one.textContent)"
+        assert set(page.value(legend)) <= {f"block{number}" for number in range(30)}
+        page.click("#legend button")
+        first, last = view_of(page)
+        assert 0 <= first < last < report.cycles / 8
+        assert all(name.startswith("block") and ".conv" in name for name in page.value(legend))
 
 
 @pytest.mark.parametrize("layers", [300, 2000])
