@@ -26,6 +26,9 @@ def with_variables(graph: Graph, prefix: Path) -> Graph:
         return graph
     bundle = Bundle(prefix)
     keys = dict(_restored(graph))
+    for source, copy in _copied(graph):
+        if copy in keys:
+            keys.setdefault(source, keys[copy])
     values: dict[str, Array] = {}
     for node in variables:
         names = (keys.get(node.name), node.name, text_of(node.attributes, "shared_name"))
@@ -58,6 +61,16 @@ def _restored(graph: Graph) -> Iterator[tuple[str, str]]:
         function = graph.functions.get(_callee(node)) if node.op in _CALLS else None
         if function is not None and any(inner.op == "RestoreV2" for inner in function.nodes):
             yield from _assignments(_called(function, node.inputs))
+
+
+def _copied(graph: Graph) -> Iterator[tuple[str, str]]:
+    """Yield variables and others that begin as their copies: Keras 3 computes with the first, and saves the second."""
+    nodes = {node.name: node for node in graph.nodes}
+    for node in graph.nodes:
+        if node.op in _ASSIGNMENTS and len(node.inputs) > 1:
+            value = nodes.get(_node_name(node.inputs[1]))
+            if value is not None and value.op == "ReadVariableOp" and value.inputs:
+                yield _node_name(value.inputs[0]), _node_name(node.inputs[0])
 
 
 def _called(function: GraphFunction, inputs: Sequence[str]) -> _Scope:
