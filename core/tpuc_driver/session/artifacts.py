@@ -1,7 +1,7 @@
-"""Compiled files on disk (one file, or a folder of source), and their metadata.
+"""Read and write compiled files (one file, or a folder of source) with their metadata.
 
-The description is text behind the compiled bytes where the container lets anything follow it, else a file beside it,
-which is there for the inputs, the post-processing and the names of classes.
+The description is text after the compiled bytes where the container tolerates trailing data. Otherwise it is a file
+beside the compiled one, written if there are described inputs, post-processing, class names, or a border to record.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from tpuc_driver.data import SampleInput
 from tpuc_driver.session.border import Border, NetworkTensor
 
 Described: TypeAlias = Mapping[str, Preprocess]
-"""How pictures become inputs, by the names of these."""
+"""Preprocessing by input name."""
 
 
 @dataclass(frozen=True)
 class Description:
-    """What a compiled file says of one of its networks: its `inputs`, which commands are those of its `layers`, the
-    post-processing that is in it, the names of its classes, its inputs and outputs where the container has others, and
-    the fingerprints of the samples that it was calibrated on.
+    """Metadata of one network of a compiled file: preprocessing of its `inputs`, command ranges of its `layers`, its
+    fused post-processing, its class names, its inputs and outputs where they differ from the container's, and the
+    fingerprints of its calibration samples.
     """
 
     inputs: Described = field(default_factory=dict[str, Preprocess])
@@ -45,7 +45,7 @@ class Description:
 
     @property
     def is_for_users(self) -> bool:
-        """Is there something that programs which run the network need?"""
+        """Return whether it holds anything that programs need to run the network."""
         return bool(self.inputs or self.postprocess or self.labels or self.border)
 
 
@@ -55,12 +55,12 @@ _PAIRS = ("mean", "scale", "resize_dims")
 
 
 def names_folder(chip: Chip, path: Path) -> bool:
-    """Does a path name a folder of source? Any name does that does not end as the chip's archives do."""
+    """Return whether a path names a folder of source: any path without the suffix of the chip's archives does."""
     return isinstance(chip, FunctionChip) and path.suffix != chip.description.suffix
 
 
 def write_artifact(chip: Chip, path: Path, data: bytes, *networks: Description) -> None:
-    """Write what was compiled, all of it or nothing, with what is known of each of its networks."""
+    """Write a compiled file atomically, with the descriptions of its networks."""
     files = artifact_files(chip, path, data, *networks)
     if list(files) == [path]:
         write_atomic(path, files[path])
@@ -69,7 +69,7 @@ def write_artifact(chip: Chip, path: Path, data: bytes, *networks: Description) 
 
 
 def artifact_files(chip: Chip, path: Path, data: bytes, *networks: Description) -> Mapping[Path, bytes]:
-    """The files that `write_artifact` writes."""
+    """Return the files that `write_artifact` writes, with their contents."""
     if chip.allows_trailer:
         is_known = any(one.is_for_users or one.layers or one.calibrated_on for one in networks)
         return {path: data + (_trailer(networks) if is_known else b"")}
@@ -85,12 +85,12 @@ def artifact_files(chip: Chip, path: Path, data: bytes, *networks: Description) 
 
 
 def is_compiled_folder(chip: Chip, path: Path) -> bool:
-    """Is there a folder that the chip may have written?"""
+    """Return whether the path is a folder that the chip may have written."""
     return isinstance(chip, FunctionChip) and path.is_dir()
 
 
 def read_artifact(chip: Chip, path: Path) -> tuple[bytes, Sequence[Description]]:
-    """What was written before, and what it says of each network; nothing where it was not told."""
+    """Read compiled bytes and the description of each network, none if there is no metadata."""
     data = chip.archive(path) if isinstance(chip, FunctionChip) and path.is_dir() else path.read_bytes()
     if chip.allows_trailer:
         text, data = _split(data)
@@ -101,12 +101,12 @@ def read_artifact(chip: Chip, path: Path) -> tuple[bytes, Sequence[Description]]
 
 
 def described_inputs(inputs: list[SampleInput]) -> Described:
-    """Of the inputs of a module those of which somebody said how pictures become them."""
+    """Return the preprocessing of the four-dimensional inputs for which it is described, by input name."""
     return {one.name: one.preprocess for one in inputs if one.is_described and len(one.shape) == 4}
 
 
 def _side_file(path: Path, is_folder: bool) -> Path:
-    """Where the description is that belongs to a compiled file or folder."""
+    """Return the path of the description that belongs to a compiled file or folder."""
     return path / "inputs.json" if is_folder else path.with_name(f"{path.name}.inputs.json")
 
 
@@ -116,7 +116,7 @@ def _trailer(networks: Sequence[Description]) -> bytes:
 
 
 def _split(data: bytes) -> tuple[bytes, bytes]:
-    """The description and what is before it."""
+    """Split off the trailer; returns the description and the bytes before it."""
     size, magic = _END.unpack_from(data, len(data) - _END.size) if len(data) >= _END.size else (0, b"")
     if magic != _MAGIC or size > len(data) - _END.size:
         return b"", data
@@ -125,7 +125,7 @@ def _split(data: bytes) -> tuple[bytes, bytes]:
 
 
 def _text(networks: Sequence[Description], digest: str = "") -> bytes:
-    """`digest` is that of the compiled bytes where these are another file."""
+    """Serialize descriptions; `digest` is the SHA-256 of the compiled bytes if they are in another file."""
     whole: dict[str, Any] = {"version": 1} | ({"sha256": digest} if digest else {})
     whole["networks"] = [{name: _fields(one) for name, one in network.inputs.items()} for network in networks]
     if any(network.layers for network in networks):
@@ -158,7 +158,7 @@ def _ranges(pairs: Sequence[Sequence[int]]) -> tuple[tuple[int, int], ...]:
 
 
 def _parsed(text: bytes, source: Path, digest: str = "") -> Sequence[Description]:
-    """What a description says, network by network; nothing where it belongs to other bytes."""
+    """Parse descriptions, one per network; returns none if `digest` shows that they belong to other bytes."""
     if not text:
         return ()
     try:
@@ -185,7 +185,7 @@ def _border(inputs: Sequence[Sequence[Any]], outputs: Sequence[Sequence[Any]]) -
 
 
 def _fields(said: Preprocess) -> dict[str, Any]:
-    """Without an interpolation where none was chosen."""
+    """Return the fields for JSON, without an interpolation if none was chosen."""
     return {name: value for name, value in asdict(said).items() if name != "interpolation" or value is not None}
 
 

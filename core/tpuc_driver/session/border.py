@@ -1,7 +1,7 @@
-"""Map the inputs and outputs of a network to those of its compiled file, where they differ.
+"""Map a network's inputs and outputs to those of its compiled file where they differ.
 
-Containers have rules of their own: names of casts, a number of dimensions, integers of one kind. What a file says of
-itself holds how its tensors are called in the network, so that programs see the same inputs and outputs on every chip.
+Containers have their own rules: names of casts, a fixed number of dimensions, one integer type. The metadata of a file
+records names and shapes as in the network, so that programs see the same inputs and outputs on every chip.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ Array: TypeAlias = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class NetworkTensor:
-    """An input or output as the network has it; `element` are the integers that it stores of an input, None where it
-    takes floats.
+    """An input or output as in the network. `element` is the integer type in which the network stores an input, None if
+    it takes floats.
     """
 
     name: str
@@ -39,7 +39,9 @@ class NetworkTensor:
     element: Uniform | None = None
 
     def meant(self, integers: Array) -> Array | None:
-        """What integers stand for that the network stores of an input; None where they cannot be those."""
+        """Dequantize stored integers of an input; returns None if it takes floats or if the integers are out of
+        range.
+        """
         if self.element is None:
             return None
         low, high = self.element.bounds
@@ -48,14 +50,14 @@ class NetworkTensor:
         return ((integers.astype(np.float64) - self.element.zero_point) * self.element.scale).astype(np.float32)
 
     def to_json(self) -> list[Any]:
-        """For the description of a file."""
+        """Return a list for the metadata of a file."""
         one = self.element
         stored = [] if one is None else [one.storage.name, one.scale, one.zero_point]
         return [self.name, list(self.shape), *stored]
 
     @staticmethod
     def from_json(values: Sequence[Any]) -> NetworkTensor:
-        """Raises ValueError or TypeError for what is no tensor."""
+        """Inverse of `to_json`; raises ValueError or TypeError for malformed values."""
         name, shape, *stored = values
         element = None
         if stored:
@@ -67,7 +69,7 @@ class NetworkTensor:
 
 @dataclass(frozen=True)
 class Border:
-    """All inputs and outputs, in the order of the file; nothing where the file states them as the network has them."""
+    """All inputs and outputs in the order of the file; empty if the file states them as the network does."""
 
     inputs: tuple[NetworkTensor, ...] = ()
     outputs: tuple[NetworkTensor, ...] = ()
@@ -76,7 +78,7 @@ class Border:
         return bool(self.inputs or self.outputs)
 
     def fits(self, loaded: LoadedModel) -> bool:
-        """Are these the tensors of a file, under other names and in other shapes?"""
+        """Return whether these match the tensors of a file in number and size; names and shapes may differ."""
         pairs = ((loaded.inputs, self.inputs), (loaded.outputs, self.outputs))
         return all(
             len(infos) == len(own)
@@ -86,8 +88,8 @@ class Border:
 
 
 def border_of(top: Module, tpu: Module, loaded: LoadedModel) -> Border:
-    """What a file that was made of a TOP module, by way of a TPU module, does not state itself. An input that takes
-    the bytes of images is that of the TPU module.
+    """Return the border of a file compiled from a TOP module through a TPU module, empty if the file states everything
+    itself. An input of image bytes is that of the TPU module.
     """
     own = {operation.name: operation for operation in top.main.operations if isinstance(operation.op, NetworkInput)}
     inputs: list[NetworkTensor] = []
@@ -111,7 +113,7 @@ def border_of(top: Module, tpu: Module, loaded: LoadedModel) -> Border:
 
 
 def name_outputs(module: Module, names: Sequence[str]) -> None:
-    """Let the outputs of a lowered module have the names of the network's; what had them inside gets other ones."""
+    """Give a lowered module's outputs the names of the network's outputs, and rename inner values that had them."""
     outputs = module.main.outputs
     taken = {value.name: value for operation in module.main.operations for value in operation.results}
     for output, name in zip(outputs, names, strict=True):
@@ -129,12 +131,12 @@ def _may_be_renamed(maker: Operation) -> bool:
 
 
 def as_network(loaded: LoadedModel, border: Border) -> LoadedModel:
-    """The file with the inputs and outputs of its network; the file itself where that says nothing else."""
+    """Wrap a file to show the inputs and outputs of its network; returns the file itself if they do not differ."""
     return NetworkModel(loaded, border) if border and border.fits(loaded) else loaded
 
 
 class NetworkModel(LoadedModel):
-    """A compiled file that is run with the names and shapes of its network; `container` is the file as it is."""
+    """Compiled file with the names and shapes of its network; `container` is the file as it is."""
 
     def __init__(self, container: LoadedModel, border: Border) -> None:
         self.container, self.border = container, border

@@ -1,4 +1,4 @@
-"""Options for the types of inputs and outputs of a compiled file."""
+"""Options for the input and output types of a compiled file."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from tpuc.schedule.results import STORED_INPUTS, STORED_OUTPUTS, ResultKey
 
 @dataclass(frozen=True)
 class Boundary:
-    """What happens at the border of the network; as it stands, floats go in and come out. Only a network that quantises
-    its inputs otherwise than the chip's runtime takes the integers.
+    """Types at the inputs and outputs of a compiled network, floats by default. Only a network whose own quantization
+    of inputs differs from that of the chip's runtime takes integers by default.
 
-    `fuse_preprocess`: images go in as bytes, in `customization_format` if that is given; with `aligned_input` they lie
-    as a camera's hardware leaves them. `quant_input` and `quant_output`: values go in and come out as they are stored,
-    all or those at the positions in the lists, counted from 1. `float_input` and `float_output`: floats go in and
-    come out, whatever the network's file has. `input_types` and `output_types` name element types by position (f32,
-    f16, bf16, i32; empty: as it would be). `state` says who keeps states between runs: the program (`external`), to
-    which they are inputs and outputs, or the file (`internal`): those of the network's file, and each `state_pair`,
-    `INPUT=OUTPUT`.
+    `fuse_preprocess` makes the network take images as bytes, in `customization_format` if given, or with
+    `aligned_input` in the memory layout of the camera hardware. `quant_input` and `quant_output` keep stored integers
+    at all inputs and outputs, or at the positions in the lists, counted from 1. `float_input` and `float_output` force
+    floats whatever the network file has. `input_types` and `output_types` name element types by position (f32, f16,
+    bf16, i32; empty: the default). `state` tells who keeps states between runs: `external` for the program, to which
+    they are inputs and outputs, or `internal` for the file, which keeps the states of the network file and each
+    `state_pair`, `INPUT=OUTPUT`.
     """
 
     fuse_preprocess: bool = False
@@ -59,8 +59,8 @@ class Boundary:
             raise UsageError("--float-output and --quant-output contradict each other; give one of them.")
 
     def keeping_integers(self, module: Module) -> Boundary:
-        """The same where inputs and outputs that are quantized in a network's file stay integers; what was chosen for
-        either holds.
+        """Return a copy that keeps integers at inputs and outputs that are quantized in the network file; explicit
+        choices take precedence.
         """
         inputs = [one.result for one in module.main.operations if isinstance(one.op, NetworkInput)]
         found = self
@@ -71,7 +71,7 @@ class Boundary:
         return found
 
     def states(self, module: Module) -> tuple[State, ...]:
-        """The states that the file of a TOP module is to keep."""
+        """Return the states that the compiled file of a TOP module keeps."""
         if self.state != "internal":
             return ()
         named: list[State] = []
@@ -89,7 +89,7 @@ class Boundary:
         return (*known, *named)
 
     def with_equal_states(self, module: Module, states: Sequence[tuple[Value, Value]]) -> Boundary:
-        """The same where states that are stored in two ways at their two ends of a lowered module stay floats."""
+        """Return a copy in which states stay floats if a lowered module stores their input and output in different types."""
         inputs = [one.result for one in module.main.operations if isinstance(one.op, NetworkInput)]
         lists = (self._positions(inputs, "input"), self._positions(module.main.outputs, "output"))
         for taken, given in states:
@@ -108,13 +108,13 @@ class Boundary:
         )
 
     def _positions(self, values: Sequence[Value], kind: str) -> set[int]:
-        """Of the inputs or outputs that go in or come out as they are stored, counted from 1."""
+        """Return the positions of inputs or outputs that stay quantized, counted from 1."""
         is_chosen, listed = getattr(self, f"quant_{kind}"), getattr(self, f"quant_{kind}_list")
         return set(listed or range(1, len(values) + 1)) if is_chosen else set()
 
     def wishes(self, count: int) -> dict[ResultKey[Any], Any]:
-        """What passes should know before the module is lowered, as results of a run: in `stored_outputs` which of
-        `count` outputs come out as they are stored, in `stored_inputs` which inputs may, counted from 0.
+        """Return results for passes that run before lowering: `stored_outputs` holds which of `count` outputs stay
+        quantized, `stored_inputs` which inputs may, counted from 0.
         """
         positions = self.quant_output_list or range(1, count + 1)
         wishes: dict[ResultKey[Any], Any] = {
@@ -125,7 +125,7 @@ class Boundary:
         return wishes
 
     def passes(self, registry: Registry) -> Sequence[Pass]:
-        """The passes that do it, on a lowered module."""
+        """Return the passes that apply these options to a lowered module."""
         passes: list[Pass] = []
         if self.fuse_preprocess:
             definition = registry.get("tpuc.passes", "fuse-preprocess")
@@ -147,12 +147,12 @@ class Boundary:
 
 
 def _quantized(values: Sequence[Value]) -> tuple[int, ...]:
-    """The positions of quantized integers, counted from 1."""
+    """Return the positions of quantized values, counted from 1."""
     return tuple(number for number, value in enumerate(values, 1) if value.tensor.is_quantised)
 
 
 def _behind_cast(value: Value) -> Value:
-    """What the first operation makes of an input that it takes alone."""
+    """Return the result of the unary op that is the only user of an input, else the input."""
     users = [*value.users]
     return users[0].result if len(users) == 1 and len(users[0].operands) == 1 else value
 

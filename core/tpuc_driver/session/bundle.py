@@ -24,7 +24,7 @@ VERSION = 1
 
 
 def check_bundle(folder: Path) -> None:
-    """Raise for a place where no folder can be written, and for one that holds something already."""
+    """Check that the folder can be written; raises UsageError if it is a file or not empty."""
     if not folder.exists():
         check_writable(folder)
     elif not folder.is_dir():
@@ -34,7 +34,7 @@ def check_bundle(folder: Path) -> None:
 
 
 def write_bundle(file: CompiledFile, folder: Path) -> list[str]:
-    """Write the folder for a compiled file with one network, whole or not at all; the names of the chip's programs."""
+    """Write the folder for a compiled file with one network, atomically; returns the names of the chip's programs."""
     check_bundle(folder)
     model, described, loaded = file.path.name, file.described(0), file.container(0)
     own = file.description(0)
@@ -58,7 +58,7 @@ def write_bundle(file: CompiledFile, folder: Path) -> list[str]:
 
 
 def _tensor(info: TensorInfo) -> dict[str, Any]:
-    """Unsigned bytes are `u8` whether they have a scale or mean themselves."""
+    """Describe a tensor; unsigned bytes are `u8` whether or not they have a scale."""
     values = tensor_values(info)
     return {**values, "type": values["type"].replace("ui", "u")}
 
@@ -75,7 +75,7 @@ def _input(info: TensorInfo, described: Described) -> dict[str, Any]:
 
 @contextmanager
 def _whole(folder: Path) -> Generator[Path]:
-    """A new folder beside the wanted one that takes its place once the block has gone well."""
+    """Yield a temporary folder that replaces `folder` if the block succeeds, and is removed otherwise."""
     target = folder.resolve()
     parts = Path(mkdtemp(prefix=".tpuc-", dir=target.parent))
     try:

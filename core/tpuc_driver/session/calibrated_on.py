@@ -1,4 +1,4 @@
-"""Which samples a network was calibrated on, by their fingerprints."""
+"""Track by fingerprint which samples a network was calibrated on."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ from tpuc_driver.data import CALIBRATED_ON, SampleInput, fingerprints, open_samp
 
 
 def calibrated_on(module: Module) -> tuple[str, ...]:
-    """What a module says of it; empty where nobody knows."""
+    """Return the fingerprints recorded in a module, empty if there are none."""
     told = module.attributes.get(CALIBRATED_ON)
     return tuple(told.value.split()) if isinstance(told, StringAttr) else ()
 
 
 def seen_among(specs: Sequence[SampleInput], inputs: Sequence[Path], seen: Sequence[str], registry: Registry) -> str:
-    """A remark where some of the samples in files are among those that were `seen`; else empty."""
+    """Return a remark if some samples of the input files are among those `seen` in calibration, else an empty
+    string.
+    """
     known = frozenset(seen)
     sources = [open_samples(specs, path, None, 0, registry) for path in inputs] if known else []
     found = [one for source in sources for one in fingerprints(source)]

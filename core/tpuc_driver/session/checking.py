@@ -17,9 +17,9 @@ from tpuc_driver.session.results import CHECK_SAMPLES, SELF_CHECK
 
 
 def fitted_labels(module: Module, labels: Labels) -> Sequence[str]:
-    """A name for each class of a network that gives one score per class; raises UsageError where there are others.
+    """Return one name per class of a network that gives one score per class; raises UsageError if their number differs.
 
-    Other networks do not say how many classes they have.
+    For other networks the number of classes is unknown, and all names are returned.
     """
     outputs = network_alone(module).main.outputs
     size = outputs[0].tensor.size if len(outputs) == 1 else 0
@@ -37,11 +37,11 @@ def self_check(
     tuned: bool | None,
     least: float = 0.0,
 ) -> SelfCheck | None:
-    """Compare the TOP module with the TPU module that was made of it, or with its form quantised by the table, by the
-    pass `check-decisions`. None where nothing can be compared.
+    """Compare the TOP module with its TPU module, or with its form quantized by the table, by the pass
+    `check-decisions`. Returns None if nothing can be compared.
 
-    Raises CalibrationError where the networks agree on less than the share `least` of an output's predictions, or where
-    the samples cannot show it; a remark says so where they agree on few.
+    Raises CalibrationError if the networks agree on less than the share `least` of an output's predictions, or if
+    `least` is given and the samples cannot show it; a low agreement is remarked.
     """
     results: dict[ResultKey[Any], Any] = {CHECK_SAMPLES: samples}
     if table is not None:

@@ -1,4 +1,4 @@
-"""Compiled files with several networks or shapes: combine, select, extract."""
+"""Combine compiled files, select networks in them, and extract these."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tpuc_driver.session.border import as_network
 
 @dataclass(frozen=True)
 class CompiledFile:
-    """What a compiled file holds; networks are named by their places in `entries`."""
+    """Contents of a compiled file; networks are identified by their indices in `entries`."""
 
     chip: Chip
     path: Path
@@ -26,40 +26,42 @@ class CompiledFile:
     descriptions: Sequence[Description]
     entries: Sequence[NetworkEntry]
     is_trusted: bool = False
-    """Does the user vouch for code in it?"""
+    """Whether the user vouches for code in the file."""
 
     @staticmethod
     def read(chip: Chip, path: Path, trust: bool = False) -> CompiledFile:
-        """A file for a chip; raises CorruptFile, or Unsupported for another chip's."""
+        """Read a file for a chip; raises CorruptFile, or Unsupported if it is for another chip."""
         data, descriptions = read_artifact(chip, path)
         return CompiledFile(chip, path, data, descriptions, chip.networks(data, str(path)), trust)
 
     def load(self, place: int) -> LoadedModel:
-        """One network in the simulator, with its own inputs and outputs where the file says them."""
+        """Load one network into the simulator, with the inputs and outputs of the network if the file states them."""
         return as_network(self.container(place), self.description(place).border)
 
     def container(self, place: int) -> LoadedModel:
-        """One network in the simulator, with the inputs and outputs that the chip's runtime is given."""
+        """Load one network into the simulator, with the inputs and outputs as the chip's runtime sees them."""
         loaded = self.chip.load_network(self.data, str(self.path), place)
         loaded.layers = self.description(place).layers
         loaded.is_trusted = self.is_trusted
         return loaded
 
     def description(self, place: int) -> Description:
-        """What the file says of a network."""
+        """Return the metadata of a network, empty if there is none."""
         return self.descriptions[place] if place < len(self.descriptions) else Description()
 
     def shapes(self, place: int) -> tuple[tuple[int, ...], ...]:
-        """Those of a network's inputs."""
+        """Return the input shapes of a network."""
         own = self.description(place).border.inputs
         return tuple(one.shape for one in own) or self.entries[place].shapes
 
     def described(self, place: int) -> Described:
-        """How pictures become the inputs of a network."""
+        """Return the preprocessing of a network's inputs."""
         return self.description(place).inputs
 
     def named(self, network: str | None) -> list[int]:
-        """The places of one network; raises UsageError where the file has several names and none was said."""
+        """Return the indices of one network, one per set of shapes; raises UsageError if the name is unknown, or
+        missing although the file has several networks.
+        """
         names = list(dict.fromkeys(entry.name for entry in self.entries))
         if network is None and len(names) > 1:
             raise UsageError(f"{self.path} contains several networks: {self.listed()}; choose one with --network NAME.")
@@ -69,19 +71,21 @@ class CompiledFile:
         return found
 
     def listed(self) -> str:
-        """All networks, for sentences."""
+        """List all networks for messages."""
         return ", ".join(map(str, self.entries))
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Which network of a file to run, and the files of samples for it: their shapes say which of its shapes."""
+    """Choice of a network in a file; the shapes in the input files select one of its sets of shapes."""
 
     network: str | None = None
     inputs: tuple[Path, ...] = ()
 
     def place(self, file: CompiledFile) -> int:
-        """The place of the network: that of the shapes which arrays have exactly, else of the smallest ones."""
+        """Return the index of the network whose shapes the arrays match exactly, else of the one with the smallest
+        shapes.
+        """
         places = file.named(self.network)
         arrays = [path for path in self.inputs if path.suffix.lower() in ARRAYS] if len(places) > 1 else []
         given = {shape for path in arrays for shape in array_shapes(path).values()}
@@ -93,7 +97,7 @@ FIRST = Choice()
 
 
 def combine(files: Sequence[CompiledFile], output: Path) -> None:
-    """Write one file with the networks of several; raises UsageError for files of different chips."""
+    """Write the networks of several files to one file; raises UsageError if the files are for different chips."""
     chip = files[0].chip
     for one in files:
         if one.chip.description.name != chip.description.name:
@@ -110,7 +114,7 @@ def combine(files: Sequence[CompiledFile], output: Path) -> None:
 
 
 def extract(file: CompiledFile, folder: Path) -> list[Path]:
-    """Write a file for every network, and every set of its shapes; their paths, in the order of the networks."""
+    """Write one file per network and set of shapes; returns their paths in the order of the networks."""
     try:
         parts = file.chip.extract(file.data)
     except TpucError as error:

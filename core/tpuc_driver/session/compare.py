@@ -26,24 +26,26 @@ Array: TypeAlias = npt.NDArray[Any]
 TOLERANCES: Mapping[str, tuple[float, float]] = {"f32": (0.99, 0.99), "f16": (0.95, 0.85), "bf16": (0.95, 0.85)}
 INTEGER_TOLERANCE = (0.9, 0.5)
 SIMULATOR_TOLERANCE = (0.99, 0.9)
-"""For a compiled file against its TPU module."""
+"""Tolerance between a compiled file and its TPU module."""
 
 NEAR_ZERO = (1e-5, 1e-3)
-"""How far an element of an imported network may be from its reference whatever the similarity is: the first number, and
-that share of the reference. Where values are close to zero, both sides hold little but rounding.
+"""Absolute and relative tolerance per element of an imported network, whatever the similarity: values close to zero are
+mostly rounding error on both sides.
 """
 
 ONE_STEP = 1.001
-"""More than a step by what computing with its scale in float32 adds."""
+"""One step, with a margin for computing in float32."""
 
 ENDLESS = 1e30
-"""From here on numbers stand for infinity: masks are filled with the lowest number of some type, and sums of them lie
-anywhere near the end of float32.
+"""Magnitude from which numbers count as infinite: masks are filled with the lowest number of some type, and sums of
+those lie anywhere near the end of the float32 range.
 """
 
 
 def tolerance_of(mode: str, given: Sequence[float]) -> tuple[float, float]:
-    """What the user gave, or the seed's values for the mode."""
+    """Return the given cosine and Euclidean tolerances, or the defaults for the mode. Raises UsageError or TpucError if
+    two finite numbers are not given.
+    """
     if len(given) == 2:
         if not all(map(math.isfinite, given)):
             numbers = ",".join(map(str, given))
@@ -55,14 +57,14 @@ def tolerance_of(mode: str, given: Sequence[float]) -> tuple[float, float]:
 
 
 def meanings(module: Module, values: Mapping[str, Array]) -> dict[str, Array]:
-    """What the named values of a module that were computed mean, in the network as it was given."""
+    """Return the real values of a module's computed values, dequantized and in the scale of the original network."""
     types, factors = types_of(module), stated_factors(module)
     found = {name: real_values(array, types[name]) for name, array in values.items() if name in types}
     return {name: array * factors[name] if name in factors else array for name, array in found.items()}
 
 
 def steps_of(module: Module, values: Mapping[str, Array]) -> dict[str, float]:
-    """The steps of values that are stored as integers, and of floats that are nothing but what those mean."""
+    """Return the scales of values stored as integers, and of floats that are merely their dequantized copies."""
     types = types_of(module)
     found = {name: type.element.scale for name, type in types.items() if isinstance(type.element, Uniform)}
     for operation in module.main.operations:
@@ -78,8 +80,8 @@ def steps_of(module: Module, values: Mapping[str, Array]) -> dict[str, float]:
 
 
 def stated_values(path: Path, module: Module) -> dict[str, Array]:
-    """What the arrays of a file mean that are named as values of a module: of quantised ones, files of integers hold
-    what is stored, and others the numbers themselves. Raises UsageError for what can be neither.
+    """Read an npz file of values of a module and dequantize them: integer arrays hold stored integers, float arrays
+    real values. Raises UsageError for arrays that fit neither.
     """
     types = types_of(module)
     arrays = read_npz(path)
@@ -121,11 +123,11 @@ def compare(
     near: tuple[float, float] | None = None,
 ) -> StageComparison:
     """Compare tensors of the same name. Raises TpucError below the tolerance, for NaN on either side, for infinities on
-    one side, for different numbers of elements, or when no tensor is in common.
+    one side, for different numbers of elements, or if no tensor is in common.
 
-    `steps` are those of tensors that are stored as integers on both sides: they may differ by one, whatever that is to
-    the tolerance, because sums in another order are rounded to the other side of a tie. With `near` a tensor also
-    passes where each element differs by at most the first number plus that share of its reference.
+    `steps` are the scales of tensors stored as integers on both sides; these may differ by one step whatever the
+    similarity, because sums in another order may round a tie differently. With `near`, a tensor also passes if each
+    element is within an absolute tolerance (first number) plus a relative one (second number) of its reference.
     """
     worst: tuple[float, float, str] | None = None
     lowest_euclidean = float("inf")
@@ -162,13 +164,13 @@ def compare(
 
 
 def _settled(array: Array) -> Array:
-    """The values as a row, those that stand for infinity as such."""
+    """Flatten the values; numbers beyond ENDLESS become infinite."""
     values = array.astype(np.float64).reshape(-1)
     return np.where(np.abs(values) >= ENDLESS, np.copysign(np.inf, values), values)
 
 
 def _fault(got: Array, wanted: Array) -> str:
-    """Why a tensor fails whatever the tolerance is, and what to do; empty when it does not."""
+    """Return why a tensor fails regardless of the tolerance, with advice; empty if it does not."""
     if got.size != wanted.size:
         return f"has {wanted.size} and {got.size} elements; compare results of the same network on the same input"
     lost = int(np.count_nonzero(np.isnan(got) | np.isnan(wanted)))

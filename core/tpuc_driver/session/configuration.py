@@ -1,4 +1,4 @@
-"""What a session was told: its registry, chip, mode, and options, and who is told how a run goes."""
+"""Configuration of a session: registry, chip, mode, options, and receivers of progress and remarks."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ Progress: TypeAlias = Callable[[Iterable[Any], str, "int | None"], Iterable[Any]
 
 
 def silent(_: str) -> None:
-    """A log or remark that nobody reads."""
+    """Discard a log line or remark."""
 
 
 def unseen(items: Iterable[Any], _label: str, _total: int | None = None) -> Iterable[Any]:
-    """A progress bar that nobody sees."""
+    """Return the items without a progress bar."""
     return items
 
 
@@ -51,11 +51,13 @@ STAGES: Mapping[str, str] = {
     "verify": "verifying",
     "self-check": "checking predictions",
 }
-"""What a run does in each stage, for people; in their order."""
+"""Stages of a run in order, with what to display for each."""
 
 
 class Clock:
-    """How long stages took, in seconds by their names; a display shows which one runs, and how many are expected."""
+    """Measure the seconds that each stage takes; a display shows the current stage and the expected number of
+    stages.
+    """
 
     def __init__(self, display: Display | None = None) -> None:
         self.seconds: dict[str, float] = {}
@@ -64,19 +66,19 @@ class Clock:
         self._reached = 0
 
     def expect(self, *stages: str) -> None:
-        """Say which stages a run is going to have."""
+        """Set the stages that the run will have."""
         self._expected, self._reached = stages, 0
 
     @contextmanager
     def timed(self, stage: str) -> Generator[None]:
-        """Add the time of the block to that of a stage."""
+        """Add the time of the block to a stage."""
         start = time.perf_counter()
         with contextlib.nullcontext() if self._display is None else self._display.step(self._told(stage)):
             yield
         self.seconds[stage] = self.seconds.get(stage, 0.0) + time.perf_counter() - start
 
     def _told(self, stage: str) -> str:
-        """`step 3 of 7: calibrating`; stages that run again keep the highest number."""
+        """Return text such as `step 3 of 7: calibrating`; the number never falls if a stage runs again."""
         if stage in self._expected:
             self._reached = max(self._reached, self._expected.index(stage) + 1)
         where = f"step {self._reached} of {len(self._expected)}: " if self._reached else ""
@@ -93,10 +95,10 @@ def chosen_chip(
     cpu_ops: Sequence[str] = (),
     layout: str | None = None,
 ) -> Chip:
-    """An installed chip for a runtime and a layout of its folder, with another divisor of signed symmetric scales if
-    one is given.
+    """Return an installed chip, for a runtime version, a folder layout, and a divisor of signed symmetric scales where
+    they are given.
 
-    Raises UsageError for a mode, a processor op or a layout that the chip does not have.
+    Raises UsageError for a mode, CPU op, or layout that the chip does not have.
     """
     chip: Chip = registry.get("tpuc.chips", name)
     if layout is not None:
@@ -122,11 +124,11 @@ def _laid_out(chip: Chip, layout: str) -> Chip:
 
 @dataclass(frozen=True)
 class Configuration:
-    """The same for every stage of a session; `Session` says what the fields mean."""
+    """Configuration shared by all stages of a session; `Session` documents the fields."""
 
     registry: Registry
     optional_chip: Chip | None = None
-    """None for what needs no chip; `chip` raises then."""
+    """None if no chip is needed; `chip` then raises."""
     mode: str | None = None
     work_dir: Path | None = None
     planner: str | None = None
@@ -144,7 +146,7 @@ class Configuration:
 
     @property
     def chip(self) -> Chip:
-        """The chip; raises UsageError when none was chosen."""
+        """The chip; raises UsageError if none was chosen."""
         if self.optional_chip is None:
             raise UsageError("no chip is chosen; add --chip NAME")
         return self.optional_chip
@@ -152,9 +154,9 @@ class Configuration:
     # Modes
 
     def mode_for(self, module: Module) -> str:
-        """The mode to compile a TOP module in: the one that was asked for, else the chip's most exact float mode.
+        """Return the mode to compile a TOP module in: the requested one, else the chip's most exact float mode.
 
-        Empty where nobody asked and the network is quantized already: lowering finds its integer mode. Raises
+        Empty if none was requested and the network is already quantized; lowering then finds its integer mode. Raises
         UsageError for a chip without float modes.
         """
         if self.mode is not None:
@@ -170,9 +172,9 @@ class Configuration:
         return description.float_mode
 
     def mode_used(self, module: Module) -> str:
-        """The mode that a TOP module is lowered in; a network that is quantized already keeps its integers.
+        """Return the mode that a TOP module is lowered in; an already quantized network keeps its integers.
 
-        Only values of more bits than chips have integers for become floats, where a float mode was asked for.
+        If a float mode was requested, a network with values wider than the chip's integers is lowered in that mode.
         """
         asked, description, bits = self.mode_for(module), self.chip.description, stored_bits(module)
         holds = bits <= description.integer_bits[-1]
@@ -181,7 +183,7 @@ class Configuration:
     # Passes
 
     def context(self, results: dict[ResultKey[Any], Any] | None = None, mode: str | None = None) -> PassContext:
-        """The surroundings of a pass; `mode` where the session was not told one."""
+        """Create the context for passes; `mode` applies if the session has none."""
         options: dict[str, Any] = {"quantize": self.mode or mode or "", "planner": self.planner, "opt": self.opt}
         options |= {"target": self.targets, "pools": self.pools, "cpu_ops": self.cpu_ops}
         epoch = os.environ.get("SOURCE_DATE_EPOCH")
@@ -199,34 +201,34 @@ class Configuration:
         )
 
     def manager(self, context: PassContext) -> PassManager:
-        """Of the session's pipelines."""
+        """Create a manager with the session's pipelines."""
         return PassManager(context, pipelines=self.pipelines)
 
     # Modules in files
 
     def load(self, path: Path) -> Module:
-        """A `.mlir` file with its weights."""
+        """Load a `.mlir` file with its weights."""
         return self.laid_out(read_module(path, self.registry.resolve_op))
 
     def laid_out(self, module: Module) -> Module:
-        """The module, which takes arrays as the user said."""
+        """Record the chosen layout of input arrays in a module, and return the module."""
         if self.input_layout:
             module.attributes[INPUT_LAYOUT] = StringAttr(self.input_layout)
         return module
 
     def save(self, module: Module, path: Path, weights: str | None = None) -> None:
-        """Write a `.mlir` file and its weights beside it, in a file of that name if one is given."""
+        """Write a `.mlir` file, and its weights to a file beside it, named `weights` if given."""
         if module.weights.missing is None:
             module.attributes[WEIGHT_FILE] = StringAttr(weights or weights_beside(path))
         write_module(path, module)
         self.registry.hooks.hook.module_dumped(path=path, module=module)
 
     def keep(self, module: Module, suffix: str, folder: Path | None = None) -> None:
-        """Save an intermediate module in `work_dir`, where there is one, else in `folder` if that is given."""
+        """Save an intermediate module in `work_dir` if set, else in `folder` if given."""
         self._keep(module, suffix, folder, None)
 
     def keep_origin(self, module: Module, folder: Path | None) -> None:
-        """As `keep`, of a module as it was read: its weights lie in the file that its front end names."""
+        """Like `keep`, for the module as imported: its weights go to the file that its front end names."""
         self._keep(module, "_origin", folder, weight_file_of(module))
 
     def _keep(self, module: Module, suffix: str, folder: Path | None, weights: str | None) -> None:

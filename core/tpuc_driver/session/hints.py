@@ -1,4 +1,4 @@
-"""Measures what an option would save that a compilation was not given, by the timing model of the chip."""
+"""Estimate with the chip's timing model what an unused option would save."""
 
 from __future__ import annotations
 
@@ -19,15 +19,17 @@ from tpuc_driver.session.values import Built, Recipe
 Build = Callable[[Configuration, Module, Recipe], Built]
 
 LEAST_CYCLES, LEAST_SHARE = 1000, 0.1
-"""Cycles of casts of inputs, and their share of all, below which nobody measures what --fuse-preprocess would save: to
-know it, the network is planned a second time.
+"""Cycles of input casts, and their share of all cycles, below which savings by --fuse-preprocess are not measured,
+because measuring compiles the network a second time.
 """
 
 
 def hint_at_fusing(
     configuration: Configuration, module: Module, recipe: Recipe, built: Built, loaded: LoadedModel, build: Build
 ) -> str:
-    """A sentence where casts of float images take long, and the file would be faster with --fuse-preprocess."""
+    """Return a hint at --fuse-preprocess if casts of float images take long and the option would save cycles, else an
+    empty string.
+    """
     chip = configuration.chip
     if not chip.profiles or built.memory_plan is None or recipe.constants is not None or recipe.boundary is not None:
         return ""
@@ -52,7 +54,7 @@ def hint_at_fusing(
 
 
 def _described_images(module: Module) -> frozenset[str]:
-    """The names of what is computed directly of inputs that are pictures."""
+    """Return the names of values computed directly from image inputs."""
     inputs = {
         operation.result
         for operation in module.main.operations
@@ -66,7 +68,7 @@ def _described_images(module: Module) -> frozenset[str]:
 
 
 def _cycles_of(layers: Sequence[LayerCommands], loaded: LoadedModel, profile: str) -> int:
-    """The cycles in which an engine works for these layers alone: from their first command to the end of their last."""
+    """Return the cycles during which any engine runs commands of these layers."""
     own = {
         (engine, number)
         for layer in layers
@@ -85,7 +87,7 @@ def _cycles_of(layers: Sequence[LayerCommands], loaded: LoadedModel, profile: st
 
 
 def _length(spans: Sequence[tuple[int, int]]) -> int:
-    """Cycles that lie in one of the spans."""
+    """Return the number of cycles covered by at least one span."""
     total = end = 0
     for first, last in sorted(spans):
         total += max(0, last - max(first, end))

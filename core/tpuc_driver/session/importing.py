@@ -22,11 +22,13 @@ from tpuc_driver.session.running import meant_inputs, reference_values, samples_
 from tpuc_driver.session.settings import NetworkSettings, TransformTestSettings
 
 SPECIALIZING = {"input_names": "--input-names", "dims": "--dim", "fixed_inputs": "--fix-input"}
-"""Options that not every front end heeds, by the fields of ImportOptions."""
+"""Options that only some front ends support, by the fields of ImportOptions."""
 
 
 def read_network(registry: Registry, path: Path, settings: NetworkSettings) -> Module:
-    """As it stands in the file; raises Unsupported when no installed front end reads it."""
+    """Read a network as it is in the file; raises Unsupported if no installed front end reads it, or if the front end
+    lacks a requested option.
+    """
     frontend, file, options = _reading(registry, path, settings)
     return frontend.read(file, options, registry)
 
@@ -44,7 +46,7 @@ def read_companions(registry: Registry, path: Path) -> Mapping[str, bytes]:
 
 
 def _reading(registry: Registry, path: Path, settings: NetworkSettings) -> tuple[Frontend, Path, ImportOptions]:
-    """Find the front end, the file that it reads, and options that it heeds."""
+    """Find the front end, the file that it reads, and its options; raises Unsupported for options that it lacks."""
     (frontend, file), options = _frontend(registry, path), _options(path, settings)
     for field, option in SPECIALIZING.items():
         if getattr(options, field) and field not in frontend.specializes_by:
@@ -55,7 +57,7 @@ def _reading(registry: Registry, path: Path, settings: NetworkSettings) -> tuple
 
 
 def keep_simplified(registry: Registry, path: Path, settings: NetworkSettings, folder: Path) -> None:
-    """Write the network as its front end simplified it, where its format has such a form."""
+    """Write the network as simplified by its front end, if the format has such a form."""
     (frontend, file), options = _frontend(registry, path), _options(path, settings)
     for ending, content in frontend.simplified(file, options).items():
         write_atomic(folder / f"{file_stem(options.model_name)}{ending}", content)
@@ -77,12 +79,12 @@ def _options(path: Path, settings: NetworkSettings | TransformTestSettings) -> I
 
 
 def reads(registry: Registry, path: Path) -> bool:
-    """Does a front end read files of this type, or this folder?"""
+    """Return whether a front end reads files of this type, or this folder."""
     return any(_file_of(frontend, path) is not None for _, frontend in registry.usable("tpuc.frontends"))
 
 
 def _file_of(frontend: Frontend, path: Path) -> Path | None:
-    """The file that a front end reads of a network; None where it is not one of its own."""
+    """Return the file of a network that a front end reads, None if it does not read the network."""
     if path.suffix.lower() in frontend.suffixes:
         return path
     inside = path / frontend.folder_file
@@ -90,7 +92,7 @@ def _file_of(frontend: Frontend, path: Path) -> Path | None:
 
 
 def _frontend(registry: Registry, path: Path) -> tuple[Frontend, Path]:
-    """Who reads a network, and which file of it."""
+    """Return the front end for a network, and the file that it reads."""
     suffixes: list[str] = []
     ways_out: list[str] = []
     failed: list[PluginError] = []
@@ -116,7 +118,7 @@ def verify_import(
 ) -> StageComparison:
     """Compare a TOP module with another engine on the network file; raises TpucError below the tolerance.
 
-    With `batch`, the one that the module was made for, the engine runs sample by sample.
+    With `batch`, which is the batch size of the module, the engine runs sample by sample.
     """
     engine, paths = _engine(registry, path), settings.get("test_input", ())
     inputs = next(iter(samples_in(inputs_of(module), paths, registry)))

@@ -1,4 +1,4 @@
-"""Which mode a module is computed in, and whether that mode takes ranges of values."""
+"""Determine the mode of a module, and whether it needs calibration."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from tpuc.ir.types import Uniform
 
 
 def check_mode(chip: Chip, mode: str | None) -> None:
-    """Raise UsageError for a mode that the chip does not have."""
+    """Check that the chip has the mode; raises UsageError if not."""
     known = chip.description.modes
     if mode is not None and mode not in known:
         raise UsageError(f"chip '{chip.description.name}' has no mode '{mode}'. Its modes: {', '.join(known)}.")
 
 
 def needs_calibration(mode: str, module: Module) -> bool:
-    """In the integer modes, unless the network's values have scales already."""
+    """Return whether the mode is an integer mode and the network is not yet quantized."""
     return mode not in FLOAT_MODES and not is_quantised(module)
 
 
 def is_quantised(module: Module) -> bool:
-    """Do values that the network computes have scales already?"""
+    """Return whether the network computes values that are already quantized."""
     return stored_bits(module) > 0
 
 
 def stored_bits(module: Module) -> int:
-    """The most bits that a value which the network computes is quantized to; 0 where none is."""
+    """Return the bits of the widest quantized value that the network computes, 0 if there is none."""
     values = (value for operation in _computing(module) for value in operation.results if _is_stored(value))
     return max((value.tensor.storage.bits for value in values), default=0)
 
 
 def takes_calibration(mode: str, module: Module) -> bool:
-    """In the integer modes, where the network computes some values with floats."""
+    """Return whether the mode is an integer mode and some ops of the network compute in float only."""
     if mode in FLOAT_MODES:
         return False
     return any(not any(map(_is_stored, (*o.operands, *o.results))) for o in _computing(module))
@@ -52,7 +52,7 @@ def _is_stored(value: Value) -> bool:
 
 
 def compiled_mode(module: Module) -> str:
-    """The mode that a lowered module was lowered in; a network that is quantized already has its own."""
+    """Return the mode of a lowered module; raises UsageError for a module that was not lowered."""
     mode = module.attributes.get("module.mode")
     if not isinstance(mode, StringAttr):
         raise UsageError(

@@ -1,4 +1,4 @@
-"""Compiled files are opened with the installed chip that they are for, and made ready to run."""
+"""Open compiled files with the installed chip that they are for, and prepare them to run."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ Array: TypeAlias = npt.NDArray[Any]
 
 
 def kind_of(path: Path) -> str:
-    """What a path is, for a sentence that says that nobody takes it."""
+    """Describe a path for messages that nothing installed reads it."""
     if path.is_dir():
         return "folders like this one"
     return f"files of type '{path.suffix}'" if path.suffix else "files without a suffix in their name"
 
 
 def opened(configuration: Configuration, path: Path) -> CompiledFile:
-    """The networks of a compiled file; raises Unsupported when no installed chip reads it."""
+    """Open a compiled file; raises Unsupported if no installed chip reads it."""
     failed: list[PluginError] = []
     chips: list[Chip] = [chip for _, chip in configuration.registry.usable("tpuc.chips", failed)]
     candidates = [chip for chip in chips if chip.description.suffix == path.suffix or is_compiled_folder(chip, path)]
@@ -48,7 +48,7 @@ def opened(configuration: Configuration, path: Path) -> CompiledFile:
 
 
 def compiled_runner(configuration: Configuration, path: Path, preprocess: Mapping[str, Any], choice: Choice) -> Runner:
-    """A network of a compiled file in its chip's simulator; `choice` says which one."""
+    """Prepare the network that `choice` selects from a compiled file to run in its chip's simulator."""
     file = opened(configuration, path)
     place = choice.place(file)
     chip, loaded, stated = file.chip, file.load(place), file.described(place)
@@ -66,7 +66,7 @@ def compiled_runner(configuration: Configuration, path: Path, preprocess: Mappin
 
 
 def said_twice(path: Path, preprocess: Mapping[str, Any], command: str) -> UsageError:
-    """The error of options that a file does not need; `command` makes a file of that kind."""
+    """Return the error for preprocessing options that a file already states; `command` produces such files."""
     names = sorted("preprocess" if name == "preset" else name for name in preprocess)
     options = ", ".join(f"--{name.replace('_', '-')}" for name in names)
     return UsageError(

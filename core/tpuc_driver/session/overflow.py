@@ -1,4 +1,4 @@
-"""Find values that a float type of the compiled network cannot hold, before they become infinite."""
+"""Find values that a float type of the compiled network cannot represent, before they become infinite."""
 
 from __future__ import annotations
 
@@ -23,17 +23,19 @@ from tpuc_driver.session.compare import ENDLESS, meanings
 Array: TypeAlias = npt.NDArray[Any]
 
 MOST_SAMPLES = 8
-"""To look for large values; a mean of ranges is not wanted, so few tell."""
+"""Number of samples to search for large values; few suffice, because no average is needed."""
 _FLOAT_MODES = ("f32", "f16", "bf16")
 _SHOWN = 4
-"""Names in a sentence; the largest come first."""
+"""Number of names in a message, the largest values first."""
 _CONSTANT_FIELD = "const_val"
-"""How fields of ops end that hold an operand."""
+"""Suffix of op fields that hold a constant operand."""
 
 
 @dataclass(frozen=True)
 class Overflow:
-    """A value, or weights of an op, that reach `magnitude` and are kept in `type`. Constants are cut off there."""
+    """Value, or weights of an op, that reach `magnitude` but are stored in `type`. Constants are clipped to the type's
+    range.
+    """
 
     what: str
     name: str
@@ -47,41 +49,41 @@ class Overflow:
 
 @functools.cache
 def limit_of(type: ScalarType) -> float:
-    """The largest number of a float type."""
+    """Return the largest finite number of a float type."""
     import ml_dtypes
 
     return float(ml_dtypes.finfo(numpy_dtype(type)).max)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
 
 
 def is_narrow(type: ScalarType) -> bool:
-    """Is it a float type beyond which there are numbers that do not stand for infinity?"""
+    """Return whether the largest number of a float type is below ENDLESS."""
     return type.is_float and limit_of(type) < ENDLESS
 
 
 def has_less_than_f32(type: ScalarType) -> bool:
-    """Is it a float type that does not hold all of float32?"""
+    """Return whether a float type has a smaller range than float32."""
     return type.is_float and limit_of(type) < limit_of(F32)
 
 
 def magnitudes(values: Mapping[str, Array]) -> dict[str, float]:
-    """The largest magnitude of each value, as far as it does not stand for infinity."""
+    """Return the largest magnitude of each numeric value, ignoring numbers that count as infinite."""
     return {name: _magnitude(array) for name, array in values.items() if array.dtype.kind in "fiu"}
 
 
 def has_limits(mode: str) -> bool:
-    """Is the mode's own type a narrow float?"""
+    """Return whether the mode computes in a narrow float type."""
     return mode in _FLOAT_MODES and is_narrow(ScalarType(mode))
 
 
 def seen_magnitudes(module: Module, samples: SampleSource) -> dict[str, float]:
-    """The largest magnitude of each value of a TOP module on the first samples."""
+    """Return the largest magnitude of each value of a TOP module on the first samples."""
     interpreter = Interpreter(module)
     rows = islice(samples, MOST_SAMPLES)
     return merged(magnitudes(meanings(module, interpreter.run(row, "all"))) for row in rows)
 
 
 def merged(parts: Iterable[Mapping[str, float]]) -> dict[str, float]:
-    """The largest magnitude that any of the parts says, by name."""
+    """Merge magnitudes by name, keeping the largest."""
     result: dict[str, float] = {}
     for part in parts:
         for name, magnitude in part.items():
@@ -90,8 +92,8 @@ def merged(parts: Iterable[Mapping[str, float]]) -> dict[str, float]:
 
 
 def find_overflows(top: Module, tpu: Module, ranges: Mapping[str, float]) -> list[Overflow]:
-    """Values of a compiled module whose range in the network that it was made of (by name) is beyond their type, and
-    constants that became the largest number of theirs.
+    """Return values of a compiled module whose range in the original network (by name) exceeds their type, and
+    constants that were clipped to the largest number of their type.
     """
     sources = {operation.name: operation for operation in top.walk() if operation.results}
     known = dict(ranges)
@@ -111,9 +113,7 @@ def find_overflows(top: Module, tpu: Module, ranges: Mapping[str, float]) -> lis
 
 
 def sentences(found: Sequence[Overflow], modes: Sequence[str]) -> list[str]:
-    """What to tell the user, one sentence for each type and what becomes of the numbers; `modes` are those of the
-    chip.
-    """
+    """Return one remark per type and kind (values, constants), with advice; `modes` are the chip's modes."""
     result: list[str] = []
     for type, is_constant in dict.fromkeys((one.type, one.is_constant) for one in found):
         mine = [one for one in found if (one.type, one.is_constant) == (type, is_constant)]
@@ -146,7 +146,7 @@ def _magnitude(array: Array) -> float:
 
 
 def _of_operand(operation: Operation, known: Mapping[str, float]) -> float:
-    """The range of what has no name in the network: a change of type has that of its operand."""
+    """Return the range of a value without a name in the network: a cast has the range of its operand."""
     tensors = [operand for operand in operation.operands if isinstance(operand.type, TensorType)]
     is_cast = (
         len(tensors) == len(operation.results) == 1
@@ -157,7 +157,7 @@ def _of_operand(operation: Operation, known: Mapping[str, float]) -> float:
 
 
 def _weight(tpu: Module, top: Module, sources: Mapping[str, Operation], value: Value) -> list[Overflow]:
-    """Weights that are the largest number of their type in the compiled module, and larger in the network."""
+    """Return weights that are at the limit of their type in the compiled module but larger in the network."""
     type = value.tensor
     if not has_less_than_f32(type.storage):
         return []
@@ -179,13 +179,13 @@ def _constants(module: Module, operations: Iterable[Operation]) -> list[Array]:
 
 
 def _finite(array: Array) -> float:
-    """The largest finite magnitude."""
+    """Return the largest finite magnitude."""
     values = np.abs(array.astype(np.float64))
     return float(values[np.isfinite(values)].max(initial=0.0))
 
 
 def _fields(operation: Operation) -> list[str]:
-    """Of the op, those that hold an operand."""
+    """Return the names of the op's fields that hold a constant operand."""
     if not dataclasses.is_dataclass(operation.op):
         return []
     return [field.name for field in dataclasses.fields(operation.op) if field.name.endswith(_CONSTANT_FIELD)]
@@ -196,7 +196,7 @@ def _held(op: Any, fields: Iterable[str]) -> list[float]:
 
 
 def _numbers(operation: Operation, source: Operation | None) -> list[Overflow]:
-    """Operands that are fields of the op."""
+    """Return constant operands in fields of the op that exceed its type."""
     if source is None or not operation.results:
         return []
     type = operation.result.type

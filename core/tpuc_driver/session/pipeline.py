@@ -1,4 +1,4 @@
-"""The stages of a compilation strung together, from a network file to a compiled one."""
+"""Run the stages of a compilation, from a network file to a compiled file."""
 
 from __future__ import annotations
 
@@ -47,18 +47,18 @@ from tpuc_driver.session.values import Built, Finished, Recipe, Shapes, SharedCo
 from tpuc_driver.session.verification import StageTest, Verification
 
 _OF_SAMPLES = ("dataset", "data_list", "input_num", "min_agreement", "test_input", "excepts", "tolerance")
-"""Settings about samples, which have the first of several sets of shapes."""
+"""Settings about samples, which apply to the first of several sets of shapes only."""
 
 
 def transform(configuration: Configuration, path: Path, settings: NetworkSettings) -> Module:
-    """Import a network file, and keep the module where intermediate ones are kept."""
+    """Import a network file as an optimized TOP module, and keep it in `work_dir` if set."""
     module = import_model(configuration, path, settings)
     configuration.keep(module, "")
     return module
 
 
 def compile_network(configuration: Configuration, path: Path, model: Path, settings: CompileSettings) -> CompileReport:
-    """From a network file to the compiled file `model`."""
+    """Compile a network file to the file `model`."""
     configuration.clock.expect(*_stages(configuration, settings))
     parts = read_parts(configuration.registry, path, NetworkSettings(**chosen(settings, NetworkSettings)))
     if parts:
@@ -88,7 +88,7 @@ def _compile_parts(
 
 
 def _stages(configuration: Configuration, settings: CompileSettings) -> list[str]:
-    """Those that a compilation is going to have, as far as can be said before the network is read."""
+    """Return the stages that a compilation will have, as far as known before the network is read."""
     has_samples = bool(settings.get("dataset") or settings.get("data_list"))
     has_ranges = configuration.mode not in FLOAT_MODES and (has_samples or settings.get("calibration_table"))
     left_out = set[str]() if has_ranges else {"calibrate"}
@@ -100,7 +100,7 @@ def _stages(configuration: Configuration, settings: CompileSettings) -> list[str
 def calibrate_and_check(
     configuration: Configuration, module: Module, settings: CalibrationSettings
 ) -> tuple[Any, SelfCheck | None]:
-    """A table, and what a network that is quantized by it decides; see `self_check`."""
+    """Calibrate a module; returns the table and the result of `self_check` with it."""
     options = {**(settings.get("options") or {}), "hold_out": True}
     table, held_out, seen = calibrate(configuration, module, {**settings, "options": options})
     samples = held_out or seen or _all_samples(configuration, module, settings)
@@ -116,7 +116,9 @@ def _all_samples(configuration: Configuration, module: Module, settings: SampleS
 
 
 def prepared(configuration: Configuration, path: Path, module: Module, settings: CompileSettings) -> DeploySettings:
-    """What deploying a network that was just imported takes: ranges of its values, found now where they are needed."""
+    """Return the settings to deploy an imported network, calibrating it first where needed. Raises UsageError or
+    CalibrationError if samples are missing.
+    """
     deploy = DeploySettings(**chosen(settings, DeploySettings))
     fitted_labels(module, settings.get("labels") or Labels())
     source = SampleSettings(**chosen(settings, SampleSettings))
@@ -153,7 +155,7 @@ def prepared(configuration: Configuration, path: Path, module: Module, settings:
 
 
 def _searched(configuration: Configuration, module: Module, settings: CompileSettings) -> DeploySettings:
-    """The tables of the cheapest network that is accurate enough."""
+    """Search for the cheapest network that meets the required accuracy; returns its tables as settings."""
     if settings.get("quantize_table") is not None:
         raise UsageError("--min-accuracy chooses the mode of each op; leave out --quantize-table.")
 
@@ -168,7 +170,7 @@ def _searched(configuration: Configuration, module: Module, settings: CompileSet
 
 
 def deploy(configuration: Configuration, module: Module, model: Path, settings: DeploySettings) -> CompileReport:
-    """Build, check, compare stages on a test input, and only then write."""
+    """Build a compiled file, check it, compare the stages on a test input, and only then write it."""
     finished = finish(configuration, module, model, settings)
     write(configuration, finished, model)
     return finished.report
@@ -182,10 +184,10 @@ def compile_shapes(
     shapes: Sequence[Shapes],
     batches: Sequence[int | None],
 ) -> list[CompileReport]:
-    """One file for several sets of shapes of a network's inputs, each with all `batches`, and its weights once; a
-    report for each.
+    """Compile a network for several sets of input shapes, each with all `batches`, to one file that shares the weights;
+    returns one report each.
 
-    The first set is calibrated and checked, the others are quantized by the same table.
+    Only the first set is calibrated and checked; the others use its calibration table.
     """
     if settings.get("min_accuracy") is not None:
         raise UsageError("--min-accuracy searches for one set of shapes; give a single --input-shapes and --batch.")
@@ -213,7 +215,7 @@ def compile_shapes(
 
 
 def write(configuration: Configuration, finished: Finished, model: Path) -> None:
-    """The compiled file, or folder, of what was built."""
+    """Write the compiled file or folder."""
     write_artifact(configuration.chip, model, finished.built.data, finished.description)
     configuration.registry.hooks.hook.artifact_written(path=model, kind="model")
 
@@ -226,7 +228,7 @@ def _described(built: Built, labels: Sequence[str], border: Border) -> Descripti
 
 
 def finish(configuration: Configuration, module: Module, model: Path, settings: DeploySettings) -> Finished:
-    """Build, check and compare; reports and errors call it `model`, and nothing is written."""
+    """Build, check, and compare without writing; reports and errors name the file `model`."""
     table, boundary = settings.get("calibration_table"), settings.get("boundary")
     if boundary is not None and boundary.aligned_input and settings.get("test_input"):
         raise UsageError(
@@ -264,7 +266,7 @@ def finish(configuration: Configuration, module: Module, model: Path, settings: 
 
 
 def _check_board(board: Board, model: Path, loaded: LoadedModel) -> None:
-    """Raise Unsupported for a file that does not fit into the board's memory."""
+    """Check that the file fits the board's memory; raises Unsupported if not."""
     reason = board.refuses_size(sum(loaded.device_bytes.values()))
     if reason is not None:
         raise Unsupported(
@@ -284,7 +286,7 @@ def _recipe(settings: DeploySettings) -> Recipe:
 
 
 def build(configuration: Configuration, module: Module, recipe: Recipe) -> Built:
-    """Lower, plan, and emit; the TOP module stays as it is."""
+    """Lower, plan, and emit; the TOP module is not changed."""
     lowered = lower(configuration, module, recipe)
     tag = f"_{configuration.chip.description.name}_{_mode_tag(compiled_mode(lowered.module))}"
     if recipe.after_lowering is not None:
@@ -299,6 +301,6 @@ def build(configuration: Configuration, module: Module, recipe: Recipe) -> Built
 
 
 def _mode_tag(mode: str) -> str:
-    """A mode in names of files, as TPU-MLIR writes it: `int8_sym`, `int8_asym`, `f16`."""
+    """Return a mode as in file names of TPU-MLIR: `int8_sym`, `int8_asym`, `f16`."""
     symmetric = mode.startswith("int") and not mode.endswith("-asym")
     return f"{mode}_sym" if symmetric else mode.replace("-", "_")

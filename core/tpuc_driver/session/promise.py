@@ -20,7 +20,7 @@ MOST_TRIALS = 40
 
 
 class Promised(NamedTuple):
-    """How the network is to be compiled, and what that costs."""
+    """Result of the search: calibration table, modes of ops, accuracy report, and held-out samples."""
 
     table: Any
     modes: Mapping[str, str]
@@ -34,10 +34,10 @@ def meet_accuracy(
     settings: CompileSettings,
     build: Callable[[Module, Any, Mapping[str, str]], Built],
 ) -> Promised:
-    """The cheapest network that is accurate enough, by the pass `meet-accuracy`, which may change the module's filters.
-    `build` compiles a network with a calibration table and modes of ops.
+    """Find the cheapest network that is accurate enough with the pass `meet-accuracy`, which may change the module's
+    filters. `build` compiles a network with a calibration table and modes of ops.
 
-    Raises UsageError without samples, CalibrationError when no network is accurate enough.
+    Raises UsageError without samples or without a timing model, CalibrationError if no network is accurate enough.
     """
     if settings.get("dataset") is None and settings.get("data_list") is None:
         raise UsageError("--min-accuracy needs samples to measure on; give --dataset or --data-list.")

@@ -1,4 +1,4 @@
-"""Reports of a session: as text for people, as plain values for programs."""
+"""Reports of a session, as text or as JSON values."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ from tpuc.ir.dtypes import shown
 from tpuc_driver.confidence import Interval, share_interval
 
 SHOWN_LAYERS = 5
-"""Ops in float that a line names."""
+"""Number of float ops that a line names."""
 
 
 @dataclass(frozen=True)
 class StageComparison:
-    """How alike two stages are on a test input: the lowest similarity over `tensors` tensors, and where it is.
+    """Result of comparing two stages on a test input: the lowest similarities over `tensors` tensors, and the tensor
+    with the lowest cosine.
 
-    `stored` of them are integers on both sides that differ by one step at most, and `close` are less alike than the
-    tolerance, but each element is within `near` of its reference: an absolute number and a share of it.
+    `stored` counts tensors of integers that differ by at most one step; `close` counts tensors below the tolerance
+    whose elements are all within `near`, an absolute and a relative tolerance.
     """
 
     stages: str
@@ -37,7 +38,7 @@ class StageComparison:
     near: tuple[float, float] | None = None
 
     def text(self) -> str:
-        """One line."""
+        """Format as one line."""
         text = (
             f"{self.stages}: {self.tensors} tensors, cosine >= {self.cosine:.6f}, euclidean >= {self.euclidean:.6f} "
             f"(lowest at '{self.worst}')"
@@ -50,12 +51,12 @@ class StageComparison:
 
 
 FEW_KEPT = 0.9
-"""Share of predictions: whoever uses a network that loses one in ten sees it."""
+"""Share of equal predictions below which users notice: one in ten is lost."""
 
 
 @dataclass(frozen=True)
 class OutputCheck:
-    """On how many predictions of an output, or of a part of one, two networks agree, and its SQNR in dB."""
+    """Number of predictions of an output, or of a part of one, on which two networks agree, and its SQNR in dB."""
 
     name: str
     same: int
@@ -64,20 +65,22 @@ class OutputCheck:
 
     @property
     def share(self) -> float:
-        """From 0 to 1; 1 where nothing was predicted."""
+        """Share of equal predictions, 1 if there are none."""
         return self.same / self.total if self.total else 1.0
 
     def interval(self, samples: int) -> Interval:
-        """The 95 % interval of the share. Predictions of one sample depend on each other, so that they count as one."""
+        """Return the 95 % confidence interval of the share. Predictions of one sample are correlated and count as
+        one.
+        """
         return share_interval(self.share, min(self.total, samples))
 
 
 @dataclass(frozen=True)
 class SelfCheck:
-    """A quantized network beside its float one on some samples; `subject` says which: chip and mode.
+    """Comparison of a quantized network with its float form on samples; `subject` names chip and mode.
 
-    `tuned`: has calibration seen the samples? None where nobody knows. `shows`: is there anything in them that the
-    network looks for? Without that the check is not conclusive, whatever agrees.
+    `tuned` tells whether calibration has used the samples, None if unknown. `shows` is False if the network finds
+    nothing in them; the check is then inconclusive.
     """
 
     subject: str
@@ -88,28 +91,28 @@ class SelfCheck:
 
     @property
     def worst(self) -> OutputCheck:
-        """The output with the lowest agreement, of those that predict something."""
+        """Output with the lowest agreement, among those with predictions if there are any."""
         predicting = [one for one in self.outputs if one.total]
         return min(predicting or self.outputs, key=lambda one: (one.share, one.decibels))
 
     @property
     def agreement(self) -> float:
-        """The lowest agreement of an output: none hides behind others."""
+        """Lowest agreement of any output."""
         return self.worst.share
 
     @property
     def interval(self) -> Interval:
-        """The 95 % interval of the agreement; everything where the samples show nothing."""
+        """The 95 % confidence interval of the agreement, 0 to 1 if the check is inconclusive."""
         return self.worst.interval(self.samples) if self.shows else Interval(0.0, 1.0)
 
     @property
     def counted(self) -> str:
-        """On how many samples of what kind."""
+        """Number and kind of the samples, as text."""
         kind = {True: "calibration ", False: "held-out ", None: ""}[self.tuned]
         return f"{self.samples} {kind}sample{'' if self.samples == 1 else 's'}"
 
     def text(self) -> str:
-        """One line."""
+        """Format as one line."""
         start = f"self-check of {self.subject} on {self.counted}"
         if not self.shows:
             return visible(f"{start} says nothing: the network finds nothing in them; add samples of what it looks for")
@@ -123,7 +126,7 @@ class SelfCheck:
         )
 
     def complaint(self) -> str:
-        """What is wrong, and what to try."""
+        """Return a message about low agreement, with advice."""
         worst = self.worst
         return (
             f"{self.subject} agrees with float on {worst.same} of {worst.total} predictions of output '{worst.name}' "
@@ -133,7 +136,7 @@ class SelfCheck:
         )
 
     def to_json(self) -> Mapping[str, Any]:
-        """Plain values."""
+        """Return JSON values."""
         return {
             "subject": self.subject,
             "samples": self.samples,
@@ -150,9 +153,9 @@ class SelfCheck:
 
 @dataclass(frozen=True)
 class AccuracyReport:
-    """What an accuracy constraint costs. `figure` is on the samples of the search, `held_out` with its 95 % `interval`
-    on those that neither calibration nor the search has seen, None where there are none; `before` is what the usual
-    table alone gives. `floats` are the ops in the mode `float_mode`.
+    """Cost of an accuracy constraint. `figure` is measured on the samples of the search, `held_out` with its 95 %
+    `interval` on samples used by neither calibration nor search, None if there are none. `before` is the figure with
+    the default table alone; `floats` are the ops in mode `float_mode`.
     """
 
     measure: str
@@ -172,7 +175,7 @@ class AccuracyReport:
     interval: tuple[float, float] | None = None
 
     def text(self) -> str:
-        """One line."""
+        """Format as one line."""
         apart = ""
         if self.held_out is not None:
             within = f" ({Interval(*self.interval).text()})" if self.interval else ""
@@ -188,14 +191,14 @@ class AccuracyReport:
         )
 
     def to_json(self) -> Mapping[str, Any]:
-        """Plain values."""
+        """Return JSON values."""
         return dataclasses.asdict(self)
 
 
 @dataclass(frozen=True)
 class CompileReport:
-    """The result of a compilation. Sizes in bytes, `seconds` per stage are never part of any artefact. There are no
-    cycles where the chip has no timing model.
+    """Result of a compilation, with sizes in bytes. `seconds` per stage never enter an artifact. `cycles` is None if
+    the chip has no timing model.
     """
 
     model: str
@@ -214,12 +217,12 @@ class CompileReport:
     self_check: SelfCheck | None = None
     accuracy: AccuracyReport | None = None
     network: str = ""
-    """As files of its stages are called."""
+    """Stem of the names of its stage files."""
     host_functions: tuple[str, ...] = ()
-    """What the runtime computes on the processor, which takes time beside `milliseconds`."""
+    """Functions that the runtime computes on the processor; `milliseconds` excludes them."""
 
     def text(self) -> str:
-        """A few lines."""
+        """Format as a few lines."""
         memory = ", ".join(f"{name} {size:,} B" for name, size in self.memory.items())
         lines = [
             f"{self.model}: {self.ops} ops, {self.mode} for {self.chip}",
@@ -240,7 +243,7 @@ class CompileReport:
         return (f"predicted: {time}{untimed(self.host_functions)} (timing profile '{self.profile}')",)
 
     def to_json(self) -> Mapping[str, Any]:
-        """Plain values."""
+        """Return JSON values."""
         return {
             "model": self.model,
             "network": self.network,
@@ -272,7 +275,9 @@ class CompileReport:
 
 @dataclass(frozen=True)
 class ProfileReport:
-    """How long a compiled file takes by a timing profile. `note`: how well the chip says that the profile is known."""
+    """Execution time of a compiled file in a timing profile. `note` is the chip's statement of the profile's
+    accuracy.
+    """
 
     file: str
     chip: str
@@ -287,7 +292,7 @@ class ProfileReport:
     """See CompileReport."""
 
     def text(self) -> str:
-        """A few lines."""
+        """Format as a few lines."""
         time = f"{self.cycles:,} cycles = {self.milliseconds:.3f} ms{untimed(self.host_functions)}"
         lines = [f"{self.file}: {time} on {self.chip} ('{self.profile}')"]
         if self.note:
@@ -299,7 +304,7 @@ class ProfileReport:
         return visible_lines(lines)
 
     def to_json(self) -> Mapping[str, Any]:
-        """Plain values."""
+        """Return JSON values."""
         return {
             "file": self.file,
             "chip": self.chip,
@@ -315,14 +320,16 @@ class ProfileReport:
 
 
 def untimed(host_functions: Sequence[str]) -> str:
-    """What a predicted time leaves out, for behind it: ` without detectionoutput on the processor`; maybe nothing."""
+    """Return what a predicted time excludes, as a suffix such as ` without detectionoutput on the processor`; empty if
+    nothing.
+    """
     counts = {name: host_functions.count(name) for name in host_functions}
     names = [name if count == 1 else f"{count} {name}" for name, count in counts.items()]
     return f" without {', '.join(names)} on the processor" if names else ""
 
 
 def shown_tensor(info: TensorInfo, *, plain: bool = False) -> str:
-    """An input or output as people read it; how integers are meant unless they mean themselves or it is `plain`."""
+    """Describe an input or output; scale and zero point are left out if they are 1 and 0, or if `plain`."""
     values = tensor_values(info)
     text = f"'{info.name}': {values['type']} {shown(info.shape)}"
     if plain or (values["scale"], values["zero_point"]) == (1.0, 0):
@@ -331,7 +338,7 @@ def shown_tensor(info: TensorInfo, *, plain: bool = False) -> str:
 
 
 def tensor_values(info: TensorInfo) -> dict[str, Any]:
-    """An input or output for programs."""
+    """Return the JSON values of an input or output."""
     scale, zero_point = 1.0, 0
     if isinstance(info.element, Uniform):
         scale, zero_point = info.element.scale, info.element.zero_point

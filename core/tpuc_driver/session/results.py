@@ -1,4 +1,4 @@
-"""Typed keys of results that passes leave for the session."""
+"""Typed keys of results that passes publish for the session."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from tpuc_driver.session.reports import AccuracyReport, SelfCheck
 
 CHECK_SAMPLES: ResultKey[SampleSource] = ResultKey("check_samples")
-"""Samples for the self-check of a quantised network: those that calibration has held out, if there are any."""
+"""Samples for the self-check of a quantized network: those held out by calibration, if there are any."""
 SEEN_SAMPLES: ResultKey[SampleSource] = ResultKey("seen_samples")
-"""Samples for it where calibration has held out none."""
+"""Samples for the self-check if calibration has held out none."""
 SELF_CHECK: ResultKey[SelfCheck] = ResultKey("self_check")
-"""What a quantised network still decides as the float one."""
+"""Agreement of a quantized network with its float form."""
 ACCURACY: ResultKey[AccuracyReport] = ResultKey("accuracy")
-"""What a promise of accuracy cost."""
+"""Cost of an accuracy constraint."""

@@ -1,4 +1,4 @@
-"""Helpers to run modules and compiled files: fit samples to inputs, and report."""
+"""Run modules and compiled files: match samples to inputs, and build reports."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ from tpuc_driver.session.values import Built
 Array: TypeAlias = npt.NDArray[Any]
 Remark: TypeAlias = Callable[[str], None]
 NamedSamples: TypeAlias = Iterator[tuple[tuple[Path, ...], dict[str, Array]]]
-"""Samples with the files that each is of."""
+"""Samples, each with its files."""
 
 
 def samples_in(specs: Sequence[SampleInput], paths: Sequence[Path], registry: Registry) -> Iterable[dict[str, Array]]:
-    """The samples in input files; see `named_samples`."""
+    """Yield the samples in input files; see `named_samples`."""
     return (sample for _, sample in named_samples(specs, paths, registry))
 
 
 def named_samples(specs: Sequence[SampleInput], paths: Sequence[Path], registry: Registry) -> NamedSamples:
-    """The samples in input files, each with the files that it is of: one file with all inputs, one file per input, or
-    any number of files for the only input.
+    """Yield the samples in input files with the files of each: one file with all inputs, one file per input, or any
+    number of files for a single input. Raises UsageError for other numbers of files.
     """
     if len(paths) == 1 or len(specs) == 1:
         return _of_each(specs, paths, registry)
@@ -69,7 +69,7 @@ def _of_all(specs: Sequence[SampleInput], paths: Sequence[Path], registry: Regis
 
 
 def stacked(rows: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
-    """The results of samples: those of one as they are, those of several with one more leading axis."""
+    """Stack the results of several samples along a new leading axis; results of one sample are returned unchanged."""
     if len(rows) == 1:
         return dict(rows[0])
     return {name: np.stack([row[name] for row in rows]) for name in rows[0]}
@@ -77,11 +77,11 @@ def stacked(rows: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
 
 @dataclass(frozen=True)
 class Runner:
-    """A runnable file: `run` takes one array per input, floats also where integers are stored, and gives values as they
-    are stored, of the types `outputs`.
+    """Runnable file. `run` takes one array per input, and quantizes floats if integers are stored; it returns values as
+    stored, of the types `outputs`.
 
-    `compiled_outputs` is what a compiled file says of its outputs, `postprocess` which one is in the network, `labels`
-    are the names of its classes.
+    `compiled_outputs` describes the outputs of a compiled file, `postprocess` the post-processing fused into the
+    network, and `labels` its class names.
     """
 
     run: Callable[[Mapping[str, Array]], dict[str, Array]]
@@ -93,7 +93,7 @@ class Runner:
 
 
 def module_runner(module: Module, everything: bool, remark: Remark) -> Runner:
-    """A module in the interpreter."""
+    """Prepare a module to run in the interpreter, to return all values if `everything`."""
     interpreter = Interpreter(module)
     types, specs = types_of(module) | interpreter.outputs, inputs_of(module, remark)
     return Runner(
@@ -105,12 +105,12 @@ def module_runner(module: Module, everything: bool, remark: Remark) -> Runner:
 
 
 def simulate(registry: Registry, chip: Chip, loaded: LoadedModel, inputs: Mapping[str, Array]) -> dict[str, Array]:
-    """Run a loaded file; hook plugins may observe or wrap it."""
+    """Run a loaded file; hook plugins may observe or wrap the call."""
     return registry.hooks.hook.simulate(chip=chip, inputs=inputs, proceed=lambda: loaded.run(inputs))
 
 
 def as_stored(specs: Sequence[SampleInput], sample: Mapping[str, Array]) -> dict[str, Array]:
-    """The sample, floats as integers where these are stored."""
+    """Quantize the floats of a sample where the input stores integers."""
     stores = {one.name: one.store for one in specs}
     found = {name: (array, stores.get(name)) for name, array in sample.items()}
     return {
@@ -120,7 +120,7 @@ def as_stored(specs: Sequence[SampleInput], sample: Mapping[str, Array]) -> dict
 
 
 def stored_inputs(specs: Sequence[SampleInput], sample: Mapping[str, Array]) -> dict[str, Array]:
-    """The arrays whose bytes lie in the memory of the inputs, in the order of these."""
+    """Return the arrays as they are stored in input memory, in the order of the inputs."""
     stored = as_stored(specs, sample)
     return {one.name: np.ascontiguousarray(stored[one.name], one.dtype) for one in specs if one.name in stored}
 
@@ -128,8 +128,8 @@ def stored_inputs(specs: Sequence[SampleInput], sample: Mapping[str, Array]) -> 
 def compiled_inputs(
     loaded: LoadedModel, stated: Described, preprocess: Mapping[str, Any], remark: Remark, layout: str = ""
 ) -> list[SampleInput]:
-    """The inputs of a compiled file. How images become them its description has `stated`, else `preprocess` says it.
-    `layout` is what the user says of arrays.
+    """Return the inputs of a compiled file. The file's `stated` preprocessing takes precedence over `preprocess`;
+    `layout` is the user's layout of arrays.
     """
     found = [_compiled_input(info, stated.get(info.name), preprocess, remark, layout) for info in loaded.inputs]
     if not isinstance(loaded, NetworkModel):
@@ -159,10 +159,10 @@ def _compiled_input(
 def paired_inputs(
     top: Module, tpu: Module, paths: Sequence[Path], registry: Registry
 ) -> tuple[dict[str, Array], dict[str, Array]]:
-    """The first sample as the inputs of a TOP module, and as those of the TPU module that was made of it.
+    """Read the first sample; returns the inputs of a TOP module and those of the TPU module lowered from it.
 
-    Where the TPU module takes bytes of images (an input of another name), these are what is read, and TOP gets what
-    the host's preprocessing makes of them.
+    If the TPU module takes image bytes (an input with another name), these are read, and TOP gets them preprocessed on
+    the host.
     """
     pairs = list(zip(inputs_of(top), inputs_of(tpu), strict=True))
     sample = next(iter(samples_in([one if one.name == other.name else other for one, other in pairs], paths, registry)))
@@ -170,7 +170,7 @@ def paired_inputs(
 
 
 def pair_inputs(top: Module, tpu: Module, sample: Mapping[str, Array]) -> tuple[dict[str, Array], dict[str, Array]]:
-    """As `paired_inputs`, of a sample that was read: as the TPU module's input where that has another name."""
+    """Like `paired_inputs` for a sample that was already read, for the TPU module's input where the names differ."""
     types = [operation.result.tensor for operation in top.main.operations if isinstance(operation.op, NetworkInput)]
     if len(types) != len(inputs_of(top)):
         raise InvalidModel(
@@ -191,20 +191,20 @@ def pair_inputs(top: Module, tpu: Module, sample: Mapping[str, Array]) -> tuple[
 
 
 def meant_inputs(module: Module, inputs: Mapping[str, Array]) -> dict[str, Array]:
-    """A sample of a module as the numbers that it stands for, in float32 where they are not integers as such."""
+    """Dequantize a sample's quantized inputs to float32."""
     types = types_of(module)
     return {name: _meant(array, types[name]) if name in types else array for name, array in inputs.items()}
 
 
 def _meant(array: Array, type: TensorType) -> Array:
-    """The numbers that an input of a network that is quantised already stands for."""
+    """Dequantize the input of an already quantized network."""
     return real_values(array, type).astype(np.float32) if type.is_quantised else array
 
 
 def reference_values(
     engine: HostEngine, path: Path, inputs: Mapping[str, Array], batch: int | None, options: ImportOptions
 ) -> dict[str, Array]:
-    """Every tensor of the network file; sample by sample where the file's own batch is not the module's."""
+    """Run the engine and return every tensor of the network file; with `batch`, sample by sample and concatenated."""
     if batch is None:
         return engine.run_as(path, inputs, options)
     parts = [
@@ -223,8 +223,8 @@ def compile_report(
     comparisons: Sequence[StageComparison],
     seconds: Mapping[str, float],
 ) -> CompileReport:
-    """What a compiled file is, how long it takes by the first timing profile of its chip, and the `seconds` that the
-    stages took.
+    """Report on a compiled file, with cycles in the first timing profile of its chip and the `seconds` of the
+    stages.
     """
     profile = chip.profiles[0] if chip.profiles else ""
     cycles = loaded.timeline(profile).cycles if profile else None
@@ -248,7 +248,9 @@ def compile_report(
 
 
 def profile_report(path: Path, chip: Chip, loaded: LoadedModel, profile: str | None) -> ProfileReport:
-    """Cycles, engine use and memory by a timing profile of the chip, the first one if none is given."""
+    """Report cycles, engine use, and memory in a timing profile of the chip, by default the first. Raises UsageError if
+    the chip does not have it.
+    """
     if not chip.profiles:
         raise UsageError(f"chip '{chip.description.name}' has no timing model; measure the network on the board.")
     name = profile or chip.profiles[0]

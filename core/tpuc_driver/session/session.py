@@ -1,4 +1,4 @@
-"""A session: a registry, a chip, and a mode, which turn networks into modules, files, and reports."""
+"""Session: a registry, a chip, and a mode, with methods that compile and run networks."""
 
 from __future__ import annotations
 
@@ -51,17 +51,18 @@ Array: TypeAlias = npt.NDArray[Any]
 
 
 class Session:
-    """The pipeline for one chip and mode.
+    """Compilation and execution for one chip and mode.
 
-    `chip` may be None for what needs none (transform, calibrate, run). Without `quantize` the network and the chip
-    decide, as `mode_for` says. `work_dir` keeps every intermediate module;
-    `symmetric_divisor` replaces the chip's own for signed symmetric scales, `planner` the usual memory planner; `opt`
-    is the level of planning local memory, 1 to 3; `input_layout` says how arrays for inputs lie, `nchw` or `nhwc`,
-    where their shapes do not. `runtime_version` is that of the runtime which is to take the file.
-    `cpu_ops` names the ops of TOP, or `all`, that the chip's runtime may compute on the processor.
-    `targets`, `pools` and `layout` are for chips of functions: who runs the network, memory pools by the options of the
-    command line that describe them, and the firmware framework that takes the folder. `trust` vouches for
-    code in compiled files that another installation wrote. Raises UsageError for a mode that the chip does not have.
+    `chip` may be None where none is needed (transform, calibrate, run). Without `quantize`, `mode_for` chooses the
+    mode. `work_dir` receives every intermediate module; `symmetric_divisor` overrides the chip's divisor of signed
+    symmetric scales, `planner` the default memory planner. `opt` is the level of local memory planning, 1 to 3.
+    `input_layout`, `nchw` or `nhwc`, is the layout of input arrays whose shapes do not show it. `runtime_version` is
+    the version of the runtime to compile for. `cpu_ops` names the TOP ops, or `all`, that the chip's runtime may
+    compute on the processor.
+
+    `targets`, `pools`, and `layout` are for chips that emit functions: the targets that run the network, memory pools
+    by the command-line options that describe them, and the firmware framework that takes the folder. `trust` vouches
+    for code in compiled files from another installation. Raises UsageError for a mode that the chip does not have.
     """
 
     def __init__(
@@ -119,31 +120,31 @@ class Session:
 
     @property
     def registry(self) -> Registry:
-        """Of all plugins."""
+        """The plugin registry."""
         return self.configuration.registry
 
     @property
     def chip(self) -> Chip:
-        """The chip; raises UsageError when none was chosen."""
+        """The chip; raises UsageError if none was chosen."""
         return self.configuration.chip
 
     @property
     def mode(self) -> str | None:
-        """What was asked for as `quantize`."""
+        """The requested mode, as given in `quantize`."""
         return self.configuration.mode
 
     @property
     def remark(self) -> Callable[[str], None]:
-        """Takes one sentence for everybody."""
+        """Function that shows the user a one-sentence remark."""
         return self.configuration.remark
 
     @property
     def progress(self) -> Progress:
-        """Passes items on and shows how far a loop is."""
+        """Function that passes items through and displays progress."""
         return self.configuration.progress
 
     def having(self, **changes: Any) -> Session:
-        """A session like this one, but for some fields of its `Configuration`."""
+        """Return a copy with some fields of its `Configuration` changed."""
         other = object.__new__(type(self))
         other.configuration = replace(self.configuration, **changes)
         return other
@@ -151,35 +152,35 @@ class Session:
     # Modules in files
 
     def load(self, path: Path) -> Module:
-        """A `.mlir` file with its weights."""
+        """Load a `.mlir` file with its weights."""
         return self.configuration.load(path)
 
     def save(self, module: Module, path: Path, weights: str | None = None) -> None:
-        """Write a `.mlir` file and its weights beside it, in a file of that name if one is given."""
+        """Write a `.mlir` file, and its weights to a file beside it, named `weights` if given."""
         self.configuration.save(module, path, weights)
 
     # Passes
 
     def mode_for(self, module: Module) -> str:
-        """The mode to compile a TOP module in; see `Configuration.mode_for`."""
+        """Return the mode to compile a TOP module in; see `Configuration.mode_for`."""
         return self.configuration.mode_for(module)
 
     def mode_used(self, module: Module) -> str:
-        """The mode that a TOP module is lowered in; see `Configuration.mode_used`."""
+        """Return the mode that a TOP module is lowered in; see `Configuration.mode_used`."""
         return self.configuration.mode_used(module)
 
     def context(self, results: dict[ResultKey[Any], Any] | None = None, mode: str | None = None) -> PassContext:
-        """The surroundings of a pass run in this session; `mode` where the session was not told one."""
+        """Create the context for passes of this session; `mode` applies if the session has none."""
         return self.configuration.context(results, mode)
 
     def manager(self, context: PassContext) -> PassManager:
-        """Of this session's pipelines."""
+        """Create a manager with this session's pipelines."""
         return self.configuration.manager(context)
 
     # Stages
 
     def transform(self, path: Path, **settings: Unpack[NetworkSettings]) -> Module:
-        """Import a network file and optimize it: a TOP module."""
+        """Import a network file as an optimized TOP module."""
         check_settings(settings, NetworkSettings)
         return pipeline.transform(self.configuration, path, settings)
 
@@ -191,22 +192,22 @@ class Session:
         return verify_import(self.registry, path, module, **settings)
 
     def calibrate(self, module: Module, **settings: Unpack[CalibrationSettings]) -> Any:
-        """Run sample data through a TOP module: a calibration table with `write(path)`."""
+        """Calibrate a TOP module on samples; returns a calibration table with `write(path)`."""
         check_settings(settings, CalibrationSettings)
         return calibrate(self.configuration, module, settings).table
 
     def calibrate_and_check(
         self, module: Module, **settings: Unpack[CalibrationSettings]
     ) -> tuple[Any, SelfCheck | None]:
-        """As `calibrate`, with some samples held out where there are many: on these the network that is quantised by
-        the table is compared with the float one. Raises CalibrationError where it keeps fewer decisions than
-        `min_agreement` says; a remark says where it keeps few.
+        """Like `calibrate`, then compare the network quantized by the table with the float network, on held-out samples
+        if there are enough. Returns the table and the check. Raises CalibrationError if the share of equal
+        predictions is below `min_agreement`; low agreement is remarked.
         """
         check_settings(settings, CalibrationSettings)
         return pipeline.calibrate_and_check(self.configuration, module, settings)
 
     def compile(self, path: Path, model: Path, **settings: Unpack[CompileSettings]) -> CompileReport:
-        """The whole pipeline, from a network file to the compiled file `model`."""
+        """Run the whole pipeline from a network file to the compiled file `model`."""
         check_settings(settings, CompileSettings)
         return pipeline.compile_network(self.configuration, path, model, settings)
 
@@ -218,17 +219,17 @@ class Session:
         batches: Sequence[int | None] = (None,),
         **settings: Unpack[CompileSettings],
     ) -> list[CompileReport]:
-        """As `compile`, for several sets of `shapes` of the inputs, each with all `batches`, in one file, which holds
-        the weights once.
+        """Like `compile` for several sets of input `shapes`, each with all `batches`, in one file that shares the
+        weights.
         """
         check_settings(settings, CompileSettings)
         return pipeline.compile_shapes(self.configuration, path, model, settings, shapes, batches)
 
     def deploy(self, module: Module, model: Path, **settings: Unpack[DeploySettings]) -> CompileReport:
-        """Lower a TOP module and write the compiled file, once its commands are legal and its waits complete.
+        """Lower a TOP module, check that its commands are legal and its waits complete, and write the compiled file.
 
-        With `test_input` the stages are compared on it before the file is written: TOP with TPU, TPU with simulator.
-        Where `boundary` fuses the preprocessing, that input are images or the bytes that the file takes.
+        With `test_input`, the stages are compared on it before the file is written: TOP with TPU, TPU with simulator.
+        If `boundary` fuses the preprocessing, this input holds images, or the bytes that the file takes.
         """
         check_settings(settings, DeploySettings)
         return pipeline.deploy(self.configuration, module, model, settings)
@@ -242,7 +243,8 @@ class Session:
         boundary: Boundary | None = None,
         after_lowering: Callable[[Module], None] | None = None,
     ) -> Built:
-        """The addressed TPU module, the bytes of the compiled file and its memory plan. The TOP module stays as it is.
+        """Return the addressed TPU module, the bytes of the compiled file, and its memory plan. The TOP module is not
+        changed.
 
         `after_lowering` may change the TPU module before memory is planned.
         """
@@ -253,34 +255,35 @@ class Session:
     # Running
 
     def simulate(self, chip: Chip, loaded: LoadedModel, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """Run a loaded file; hook plugins may observe or wrap it."""
+        """Run a loaded file; hook plugins may observe or wrap the call."""
         return simulate(self.registry, chip, loaded, inputs)
 
     def open(self, path: Path) -> tuple[Chip, LoadedModel]:
-        """A compiled file and the installed chip that it is for; raises Unsupported when there is none.
-
-        Of several networks in it the first one.
+        """Open a compiled file; returns the installed chip that it is for and its first network. Raises Unsupported if
+        no installed chip reads it.
         """
         file = self.opened(path)
         return file.chip, file.load(0)
 
     def open_described(self, path: Path) -> tuple[Chip, LoadedModel, Described]:
-        """As `open`, and what the file says of the network's inputs."""
+        """Like `open`, with the preprocessing of the network's inputs."""
         file = self.opened(path)
         return file.chip, file.load(0), file.described(0)
 
     def opened(self, path: Path) -> CompiledFile:
-        """The networks of a compiled file; raises Unsupported when no installed chip reads it."""
+        """Open a compiled file with all its networks; raises Unsupported if no installed chip reads it."""
         return opened(self.configuration, path)
 
     def describes_inputs(self, path: Path) -> bool:
-        """Does a file say itself how images become its inputs? Modules do, compiled files where they were told."""
+        """Return whether a file states the preprocessing of its inputs: modules do, compiled files if it was
+        recorded.
+        """
         if path.suffix.lower() == ".mlir":
             return True
         return not self.is_network(path) and any(one.inputs for one in self.opened(path).descriptions)
 
     def calibrated_on(self, path: Path) -> frozenset[str]:
-        """The fingerprints of the samples that a network was calibrated on, as far as its file says them."""
+        """Return the fingerprints of the samples that a network was calibrated on, as recorded in its file."""
         if path.suffix.lower() == ".mlir":
             return frozenset(calibrated_on(self.load(path)))
         if self.is_network(path):
@@ -295,10 +298,10 @@ class Session:
         preprocess: Mapping[str, Any] | None = None,
         dump_all_tensors: bool = False,
     ) -> dict[str, Array]:
-        """Execute any runnable file. Several samples in the input give results with one more leading axis.
+        """Run any runnable file. Results of several samples are stacked along a new leading axis.
 
-        Inputs of quantized integers take integers as they are; float data are quantized, with a remark. `preprocess`
-        says how images become inputs where the file does not.
+        Quantized inputs take integers unchanged; floats are quantized, with a remark. `preprocess` describes the
+        preprocessing of images if the file does not.
         """
         each = self.run_each(path, inputs, preprocess=preprocess, dump_all_tensors=dump_all_tensors)
         return stacked([one.outputs for one in each])
@@ -312,10 +315,9 @@ class Session:
         dump_all_tensors: bool = False,
         network: str | None = None,
     ) -> Iterator[RunSample]:
-        """As `run`, one sample after the other, with its name and what the values mean.
+        """Like `run`, but yield one sample at a time, with its name and the real values of its outputs.
 
-        Of a compiled file with several networks `network` is the one to run; of several shapes that one is taken which
-        the inputs have.
+        `network` selects one of several networks in a compiled file; the input shapes select one of its sets of shapes.
         """
         choice = Choice(network, tuple(inputs))
         runner = self.runner(path, preprocess or {}, everything=dump_all_tensors, choice=choice)
@@ -333,7 +335,7 @@ class Session:
     def runner(
         self, path: Path, preprocess: Mapping[str, Any], *, everything: bool = False, choice: Choice = FIRST
     ) -> Runner:
-        """Any runnable file, ready to run; `choice` is for files with several networks."""
+        """Prepare any runnable file to run; `choice` selects one of several networks."""
         if path.suffix.lower() == ".mlir" and preprocess:
             raise said_twice(path, preprocess, "transform")
         if path.suffix.lower() == ".mlir" or self.is_network(path):
@@ -342,14 +344,14 @@ class Session:
         return compiled_runner(self.configuration, path, preprocess, choice)
 
     def is_network(self, path: Path) -> bool:
-        """Does a front end read files of this type?"""
+        """Return whether a front end reads this file or folder."""
         return reads(self.registry, path)
 
     def profile(self, path: Path, *, profile: str | None = None) -> ProfileReport:
-        """Cycles, engine use and memory of a compiled file."""
+        """Report cycles, engine use, and memory of a compiled file."""
         chip, loaded = self.open(path)
         return profile_report(path, chip, loaded, profile)
 
     def disassemble(self, path: Path) -> str:
-        """Every command of a compiled file as text."""
+        """Disassemble every command of a compiled file."""
         return self.open(path)[1].disassemble()

@@ -1,4 +1,4 @@
-"""Settings of the steps of a session, named like the options of the command line."""
+"""Settings of a session's steps, named like the command-line options."""
 
 from __future__ import annotations
 
@@ -20,13 +20,12 @@ from tpuc_driver.session.values import SharedConstants
 
 
 class NetworkSettings(TypedDict, total=False):
-    """About a network file.
+    """Settings to import a network file.
 
-    `batch` becomes the leading extent of every input; `preprocess` says how images become inputs, `post` which
-    post-processing is put behind the network; `random_weights` draws weights where the format keeps them elsewhere.
-    `input_names` make computed tensors the inputs, `dims` are extents of open dimensions by their symbols, and
-    `fixed_inputs` the values of inputs that become constants. `keep_in` is a folder that receives the network as it was
-    read and simplified.
+    `batch` becomes the leading dimension of every input; `preprocess` describes the preprocessing of images, `post` the
+    post-processing appended to the network; `random_weights` draws random weights if the format stores them elsewhere.
+    `input_names` turns computed tensors into inputs, `dims` sets symbolic dimensions, and `fixed_inputs` replaces
+    inputs by constants. `keep_in` is a folder that receives the network as imported and simplified.
     """
 
     model_name: str
@@ -44,7 +43,7 @@ class NetworkSettings(TypedDict, total=False):
 
 
 class SampleSettings(TypedDict, total=False):
-    """Where samples are, and how many of them are taken (0: all of a data list, or the usual number)."""
+    """Location of samples and how many to use (0: all of a data list, or the default number)."""
 
     dataset: Path | Sequence[SampleSet] | None
     data_list: Path | None
@@ -52,7 +51,7 @@ class SampleSettings(TypedDict, total=False):
 
 
 class TestSettings(TypedDict, total=False):
-    """A sample on which stages are compared, and how far they may differ."""
+    """Sample for comparing stages, and tolerances."""
 
     test_input: Sequence[Path]
     excepts: Sequence[str]
@@ -60,8 +59,8 @@ class TestSettings(TypedDict, total=False):
 
 
 class TransformTestSettings(TestSettings, total=False):
-    """Comparison of a TOP module with another engine; `test_result` is an npz that receives every value, `keep_in` a
-    folder that receives the input as `NAME_in_f32.npz`.
+    """Settings to compare a TOP module with another engine; `test_result` is an npz file that receives every value,
+    `keep_in` a folder that receives the input as `NAME_in_f32.npz`.
     """
 
     batch: int | None
@@ -74,13 +73,13 @@ class TransformTestSettings(TestSettings, total=False):
 
 
 class CheckSettings(TypedDict, total=False):
-    """`min_agreement`: the least share of decisions, of each output, that a quantised network has to keep."""
+    """`min_agreement` is the minimum share of equal predictions of each output for a quantized network."""
 
     min_agreement: float | None
 
 
 class CalibrationSettings(SampleSettings, CheckSettings, total=False):
-    """How ranges are found. `options` are further options of the pass `calibrate`, such as `tune_num`."""
+    """Settings to calibrate. `options` are further options of the pass `calibrate`, such as `tune_num`."""
 
     method: str
     histogram_bin_num: int
@@ -88,14 +87,13 @@ class CalibrationSettings(SampleSettings, CheckSettings, total=False):
 
 
 class DeploySettings(TestSettings, CheckSettings, total=False):
-    """From a TOP module to a compiled file.
+    """Settings to compile a TOP module.
 
-    `calibration_table` is a table or its path, `quantize_table` a path or modes by the names of ops. `ranges` are the
-    largest magnitudes of values, where they are known: a remark says what is too large for a float type. `keep_in` is a
-    folder that receives the lowered module. On `check_samples` the compiled network is compared with the float one;
-    `tuned`: has tuning of the table seen them?
-    `accuracy` tells how the tables were found, `constants` are those that several networks share. The file keeps
-    `labels`, the names of classes. It must fit on the `board`.
+    `calibration_table` is a table or its path, `quantize_table` a path or a mapping of op names to modes. `ranges` are
+    known maximum magnitudes of values, used to remark what exceeds a float type. `keep_in` is a folder that receives
+    the lowered module. On `check_samples` the compiled network is compared with the float one; `tuned` tells whether
+    tuning of the table has used them. `accuracy` reports how the tables were found; `constants` are shared by several
+    networks. The file records `labels`, the class names, and must fit the `board`.
     """
 
     calibration_table: Any
@@ -113,11 +111,12 @@ class DeploySettings(TestSettings, CheckSettings, total=False):
 
 
 class CompileSettings(NetworkSettings, SampleSettings, TestSettings, CheckSettings, total=False):
-    """From a network file to a compiled file.
+    """Settings to compile a network file.
 
-    With `min_accuracy` the cheapest network is searched that has at least this figure by `measure`, as `0.99`, or so
-    much of the float network's, as `99%`; `max_trials` are compiled and measured for it at most. The lower end of the
-    figure's 95 % interval on held-out samples counts, or with `accept_point_estimate` the figure itself.
+    `min_accuracy` searches for the cheapest network whose figure of `measure` is at least a number such as `0.99`, or a
+    share of the float network's figure such as `99%`, compiling and measuring at most `max_trials` networks. The lower
+    end of the figure's 95 % confidence interval on held-out samples must reach it, or with `accept_point_estimate` the
+    figure itself.
     """
 
     min_accuracy: str | None
@@ -138,11 +137,13 @@ _TAKEN: Mapping[Any, tuple[type, ...]] = {
     int: (int, Integral),
     float: (float, int, Real),
 }
-"""What is taken for a setting of a type: the numbers of numpy are numbers too."""
+"""Types accepted for a declared type: NumPy numbers count as numbers."""
 
 
 def check_settings(settings: Mapping[str, Any], group: type[Any]) -> None:
-    """Raise UsageError for a setting that is none of a group: type checkers find it, and others should hear of it."""
+    """Raise UsageError for a setting that does not belong to a group, or of a wrong type; type checkers find both, but
+    not every caller uses one.
+    """
     for name in settings:
         if name not in group.__annotations__:
             close = get_close_matches(name, group.__annotations__, n=1)
@@ -156,7 +157,7 @@ def check_settings(settings: Mapping[str, Any], group: type[Any]) -> None:
 
 @functools.cache
 def _plain_types(group: type[Any]) -> Mapping[str, tuple[type, ...]]:
-    """The types of those settings that are numbers, words or paths."""
+    """Return the accepted types of the settings that are numbers, strings, or paths."""
     found: dict[str, tuple[type, ...]] = {}
     for name, hint in get_type_hints(group).items():
         parts: tuple[Any, ...] = get_args(hint) if isinstance(hint, UnionType) else (hint,)
@@ -166,5 +167,5 @@ def _plain_types(group: type[Any]) -> Mapping[str, tuple[type, ...]]:
 
 
 def chosen(settings: Mapping[str, Any], group: type[Any]) -> dict[str, Any]:
-    """Those of the settings that belong to a group."""
+    """Return the settings that belong to a group."""
     return {name: value for name, value in settings.items() if name in group.__annotations__}

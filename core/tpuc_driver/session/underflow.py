@@ -13,14 +13,14 @@ from tpuc.ir.traits import Constant
 
 _FLOAT_MODES = ("f32", "f16", "bf16")
 _SHOWN = 4
-"""Names in a sentence; the smallest come first."""
+"""Number of names in a message, the smallest values first."""
 _FEWEST_STEPS = 16
-"""A value whose largest number has fewer steps of the type above 0 keeps less than two digits."""
+"""A value whose maximum is fewer steps of its type above 0 keeps less than two digits."""
 
 
 @dataclass(frozen=True)
 class Underflow:
-    """A value that reaches `magnitude` and is kept in `type`."""
+    """Value that reaches only `magnitude` and is stored in `type`."""
 
     name: str
     type: ScalarType
@@ -32,14 +32,16 @@ class Underflow:
 
 @functools.cache
 def step_of(type: ScalarType) -> float:
-    """The smallest number of a float type above 0."""
+    """Return the smallest positive number of a float type."""
     from ml_dtypes import finfo
 
     return float(cast(Any, finfo(numpy_dtype(type))).smallest_subnormal)
 
 
 def find_underflows(tpu: Module, ranges: Mapping[str, float]) -> list[Underflow]:
-    """Values of a compiled module whose range in the network that it was made of (by name) is that of a few steps."""
+    """Return values of a compiled module whose range in the original network (by name) spans only a few steps of their
+    type.
+    """
     found: list[Underflow] = []
     for operation in tpu.walk():
         for result in () if isinstance(operation.op, Constant) else operation.results:
@@ -56,7 +58,7 @@ def _is_coarse(type: ScalarType, magnitude: float) -> bool:
 
 
 def underflow_sentences(found: Sequence[Underflow], modes: Sequence[str]) -> list[str]:
-    """What to tell the user, one sentence for each type; `modes` are those of the chip."""
+    """Return one remark per type, with advice; `modes` are the chip's modes."""
     result: list[str] = []
     for type in dict.fromkeys(one.type for one in found):
         mine = sorted((one for one in found if one.type == type), key=lambda one: one.magnitude)

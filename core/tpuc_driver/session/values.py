@@ -1,4 +1,4 @@
-"""What stages take and give."""
+"""Values that stages take and return."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ Shapes: TypeAlias = Sequence[Sequence[int]]
 
 @dataclass
 class SharedConstants:
-    """What compilations of one network, for several shapes, have of constants: each adds its own."""
+    """Constants shared by compilations of one network for several shapes; each adds its own."""
 
     image: ConstantImage = field(default_factory=ConstantImage)
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """What a build is told besides the module. `quantize_table` is a file, or modes by the names of ops.
+    """Inputs of a build besides the module. `quantize_table` is a path, or a mapping of op names to modes.
     `after_lowering` may change the TPU module before memory is planned.
     """
 
@@ -42,7 +42,7 @@ class Recipe:
 
 
 class Calibrated(NamedTuple):
-    """A table of ranges with `write(path)`, and the samples for its check: held out, or seen by tuning."""
+    """Calibration table with `write(path)`, and the samples to check it on: held out, or used by tuning."""
 
     table: Any
     held_out: SampleSource | None
@@ -50,9 +50,9 @@ class Calibrated(NamedTuple):
 
 
 class Staged(NamedTuple):
-    """A TPU module between two stages, the mode of the network, and what passes have left for later ones.
+    """TPU module between two stages, the mode of the network, and the results that passes published.
 
-    The module belongs to the stage that gets it: the next one may change it.
+    The module is passed on by ownership: the next stage may change it.
     """
 
     module: Module
@@ -61,7 +61,7 @@ class Staged(NamedTuple):
 
 
 class Built(NamedTuple):
-    """The addressed TPU module, the bytes of the compiled file, and where everything lies in DDR."""
+    """Addressed TPU module, bytes of the compiled file, and its DDR memory plan."""
 
     module: Module
     data: bytes
@@ -69,7 +69,7 @@ class Built(NamedTuple):
 
 
 class Finished(NamedTuple):
-    """What was built and checked, loaded in the simulator, what is to tell of it, and what the file says of itself."""
+    """Built and checked network: loaded in the simulator, with its report and the metadata for its file."""
 
     built: Built
     loaded: LoadedModel

@@ -30,7 +30,7 @@ Array: TypeAlias = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class StageTest:
-    """A sample to compare stages on; without paths nothing is compared."""
+    """Sample for comparing stages; without paths nothing is compared."""
 
     paths: Sequence[Path] = ()
     reference: Path | None = None
@@ -40,8 +40,8 @@ class StageTest:
 
 @dataclass(frozen=True)
 class Verification:
-    """Of the TPU module `tpu` and the file `loaded`, both made of the TOP module `top`. `table` is the calibration
-    table or its path, `ranges` are the largest magnitudes of values that samples gave.
+    """Verification of the TPU module `tpu` and the file `loaded`, both compiled from the TOP module `top`. `table` is
+    the calibration table or its path, `ranges` are maximum magnitudes found on samples.
     """
 
     configuration: Configuration
@@ -52,8 +52,8 @@ class Verification:
     ranges: Mapping[str, float] | None = None
 
     def run(self, test: StageTest) -> tuple[StageComparison, ...]:
-        """Compare TOP with TPU and TPU with simulator; raises TpucError when they differ. A remark says before what
-        does not fit in a float type.
+        """Compare TOP, or the reference file, with TPU, and TPU with the simulator; raises TpucError if they differ.
+        Values that exceed a float type are remarked first.
         """
         if not test.paths:
             self.remark_overflows({})
@@ -81,13 +81,15 @@ class Verification:
         return first, compare("TPU and simulator", found, same, SIMULATOR_TOLERANCE, left_out)
 
     def _network_names(self) -> dict[str, str]:
-        """What the network calls its outputs, by their names in the compiled file, which end in the type of a cast."""
+        """Map output names in the compiled file, which carry the type of a cast as a suffix, to those of the
+        network.
+        """
         inside, own = ([value.name for value in module.main.outputs] for module in (self.tpu, self.top))
         return dict(zip(inside, own, strict=True)) if len(inside) == len(own) == len(set(own)) else {}
 
     def remark_overflows(self, seen: Mapping[str, float]) -> None:
-        """Say what a float type of the compiled module cannot hold, or loses: weights, and values with ranges known
-        from the calibration table, from samples, or from what was `seen`.
+        """Remark weights and values that a float type of the compiled module cannot represent, or only with few digits.
+        Ranges come from the calibration table, from samples, and from `seen`.
         """
         if not any(has_less_than_f32(type.storage) for type in types_of(self.tpu).values()):
             return

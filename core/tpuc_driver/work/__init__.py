@@ -1,4 +1,4 @@
-"""Process many samples in this process, in several, or on an executor, with bit-identical results."""
+"""Process many samples in this process, in several, or on a cluster, with bit-identical results."""
 
 from __future__ import annotations
 

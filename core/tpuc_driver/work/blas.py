@@ -9,7 +9,7 @@ from typing import Any
 
 
 def blas_threads(count: int) -> int | None:
-    """Set the number of threads; returns what it was, None where that cannot be asked."""
+    """Set the number of threads; returns the previous number, None if no OpenBLAS is found."""
     library = _openblas()
     if library is None:
         return None

@@ -1,4 +1,4 @@
-"""Split a job into units and run them on workers; results come in the order of the units."""
+"""Split a job into units and run them on workers; results keep the order of the units."""
 
 from __future__ import annotations
 
@@ -18,43 +18,43 @@ T = TypeVar("T")
 S = TypeVar("S")
 
 UNIT_SAMPLES = 8
-"""Consecutive samples of one unit of work: enough to hide its overhead, few enough to spread."""
+"""Consecutive samples in one unit of work: enough to amortize its overhead, few enough to balance the load."""
 
 
 def units_of(count: int, size: int = UNIT_SAMPLES) -> tuple[range, ...]:
-    """`count` samples as units of consecutive ones."""
+    """Split `count` samples into units of at most `size` consecutive ones."""
     return tuple(range(start, min(start + size, count)) for start in range(0, count, size))
 
 
 def small_units_of(count: int) -> tuple[range, ...]:
-    """As `units_of`, smaller where there are few samples, for results that do not depend on where units end: so that
-    eight workers all have two or more, and none the last one alone.
+    """Like `units_of`, but with smaller units for few samples, so that eight workers all get work until the end. Only
+    for results that do not depend on where units end.
     """
     return units_of(count, max(1, min(UNIT_SAMPLES, count // (2 * UNIT_SAMPLES))))
 
 
 def shares(items: Sequence[S], count: int) -> list[Sequence[S]]:
-    """`items` in at most `count` runs of consecutive ones, as equal as can be; none is empty."""
+    """Split `items` into at most `count` nonempty runs of nearly equal length."""
     edges = [len(items) * place // count for place in range(count + 1)]
     return [items[first:last] for first, last in pairwise(edges) if first < last]
 
 
 class Job(ABC, Generic[T]):
-    """Something to do with every unit. It is sent to other processes by pickle: keep it data."""
+    """Function to apply to every unit. Jobs are pickled to reach other processes: keep them plain data."""
 
     @abstractmethod
     def prepare(self) -> Callable[[range], T]:
-        """What is needed once per process or thread, as a function from a unit to its result.
+        """Return a function from a unit to its result; called once per process or thread.
 
-        The result depends on the unit only, never on which units came before.
+        Results must depend on the unit only, never on units before it.
         """
 
 
 class Pool(ABC):
-    """Those who work. Use as a context manager. `threads` is how many of them are in this process; where jobs and
-    results of `map` stay `in_process`, nothing is copied on the way.
+    """Workers, as a context manager. `threads` is the number of workers in this process. If `in_process`, jobs and
+    results of `map` are not copied.
 
-    Executors, named in the group `tpuc.executors`, are subclasses that are made of an address.
+    Executors in the group `tpuc.executors` are subclasses constructed from an address.
     """
 
     api_version: ClassVar[int] = 1
@@ -63,16 +63,16 @@ class Pool(ABC):
 
     @abstractmethod
     def map(self, job: Job[T], units: Sequence[range]) -> Iterator[T]:
-        """The result of every unit, in order."""
+        """Yield the result of every unit, in order."""
 
     def here(self, function: Callable[[S], T], items: Sequence[S]) -> Iterator[T]:
-        """The result of every item, in order, computed in this process; `function` may run in several threads."""
+        """Yield the result of every item in order, computed in this process; `function` may run in several threads."""
         with one_blas_thread():
             yield from map(function, items)
 
     @abstractmethod
     def close(self) -> None:
-        """Let the workers go."""
+        """Release the workers."""
 
     def __enter__(self) -> Self:
         return self
@@ -82,7 +82,7 @@ class Pool(ABC):
 
 
 class LocalPool(Pool):
-    """This process, one unit after the other."""
+    """Run one unit after the other in this process."""
 
     in_process = True
 
@@ -94,12 +94,12 @@ class LocalPool(Pool):
             give_back_memory()
 
     def close(self) -> None:
-        """Nobody is there."""
+        """Do nothing: there are no workers to release."""
 
 
 @contextmanager
 def one_blas_thread() -> Generator[None]:
-    """Matrix products in one thread meanwhile: sums do not depend on how many threads share them."""
+    """Limit BLAS to one thread within the block, because the order of sums depends on the number of threads."""
     before = blas_threads(1)
     try:
         yield
@@ -110,13 +110,13 @@ def one_blas_thread() -> Generator[None]:
 
 @dataclass(frozen=True)
 class Sealed:
-    """A job with a token, so that a process prepares it once."""
+    """Job with a token, so that each process prepares it only once."""
 
     job: Job[Any] = field(compare=False)
     token: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def run(self, unit: range) -> Any:
-        """The result of a unit."""
+        """Return the result of a unit."""
         blas_threads(1)
         return _prepared(self)(unit)
 

@@ -1,4 +1,4 @@
-"""Which workers a run gets: this process, its threads, other processes, or a cluster."""
+"""Choose the workers of a run: this process, its threads, other processes, or a cluster."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 def open_pool(workers: int = 0, cluster: str = "", registry: Registry | None = None) -> Pool:
-    """`workers` processes on this machine (1: this one, in one thread; 0: this one, with a thread per core), or the
-    cluster at an address, by the executor `cluster`.
+    """Open a pool of `workers` processes on this machine (1: this process, in one thread; 0: this process, with a
+    thread per core), or of the cluster at an address, by the executor `cluster`.
 
-    Raises UsageError when both are asked for, or when the cluster is not there.
+    Raises UsageError if both are requested, or if the cluster is unreachable.
     """
     if cluster:
         if workers > 1:

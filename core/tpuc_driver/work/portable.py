@@ -11,7 +11,7 @@ from tpuc.registry import Registry
 
 
 class PortableModule:
-    """A module that can be pickled: as text and arrays, with the choices of plugins that its ops need."""
+    """Picklable module: text and arrays, with the registry that resolves its ops."""
 
     def __init__(self, module: Module, registry: Registry) -> None:
         self.module = module

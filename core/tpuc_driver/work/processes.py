@@ -1,4 +1,4 @@
-"""Run units in several processes; units of a process that dies go to others."""
+"""Run units in several processes; units of a process that dies are run again by others."""
 
 from __future__ import annotations
 
@@ -28,34 +28,34 @@ from tpuc_driver.work.job import Job, Pool, Sealed
 T = TypeVar("T")
 
 DEATHS = 3
-"""So often may the pool break without any result in between."""
+"""Number of times the pool may break without any result in between before an error is raised."""
 
 
 class JobFile:
-    """Where jobs lie for all workers: a file without a name, gone with the last process that has it open."""
+    """Unnamed temporary file that holds the jobs of all workers; deleted when the last process closes it."""
 
     def __init__(self) -> None:
         self._file = tempfile.TemporaryFile()  # noqa: SIM115  # it lives as long as the pool
 
     def add(self, job: Sealed) -> Place:
-        """Put a job behind the others."""
+        """Append a job; returns its place."""
         start = self._file.seek(0, os.SEEK_END)
         pickle.dump(job, self._file)
         self._file.flush()
         return Place(start, self._file.tell() - start)
 
     def __reduce__(self) -> tuple[Callable[[Any], int], tuple[Any]]:
-        """On the way to a worker that is being started: a descriptor of the same file."""
+        """Pickle for a worker that is being started: pass a descriptor of the same file."""
         return _detached, (reduction.DupFd(self._file.fileno()),)
 
     def close(self) -> None:
-        """It is needed no more."""
+        """Close the file."""
         self._file.close()
 
 
 @dataclass(frozen=True)
 class Place:
-    """Of a job in the file: first byte and number of bytes."""
+    """Offset and size in bytes of a job in the file."""
 
     start: int
     size: int
@@ -66,7 +66,7 @@ def _detached(descriptor: Any) -> int:
 
 
 class ProcessPool(Pool):
-    """`workers` processes; jobs reach them through a file, once per process."""
+    """Pool of `workers` processes, which read jobs from a file, once per process."""
 
     def __init__(self, workers: int) -> None:
         self.workers = workers
@@ -120,7 +120,7 @@ class ProcessPool(Pool):
 
 @contextmanager
 def _without_interrupts() -> Generator[None]:
-    """Processes that are started meanwhile never hear Ctrl-C, which their parent hears and lets them go."""
+    """Block Ctrl-C for processes started within the block; the parent handles it and stops them."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
@@ -134,11 +134,11 @@ def _without_interrupts() -> Generator[None]:
 # In a worker
 
 _jobs: list[int] = []
-"""The descriptor of the file of jobs."""
+"""Descriptor of the job file."""
 
 
 def start_worker(jobs: Any) -> None:
-    """Before the first unit: `jobs` is what became of the JobFile."""
+    """Initialize a worker process; `jobs` is the descriptor that the JobFile was pickled to."""
     _jobs[:] = [jobs]
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     warnings.showwarning = _show_warning
@@ -147,7 +147,7 @@ def start_worker(jobs: Any) -> None:
 
 
 def run_unit(place: Place, unit: range) -> Any:
-    """The result of a unit of a job."""
+    """Return the result of a unit of a job."""
     return _sealed(place).run(unit)
 
 
@@ -162,7 +162,7 @@ def _sealed(place: Place) -> Sealed:
 
 
 def _end_with_parent() -> None:
-    """Nobody waits for results of a parent that was killed."""
+    """Exit when the parent process ends, even if it was killed."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         connection.wait([parent.sentinel])

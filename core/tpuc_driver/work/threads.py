@@ -1,4 +1,4 @@
-"""Run units in several threads, which share the weights; numpy works outside of Python's lock."""
+"""Run units in several threads, which share the weights; NumPy releases the GIL while it computes."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ T = TypeVar("T")
 S = TypeVar("S")
 
 MOST_THREADS = 8
-"""Every thread holds the values of a sample, and Python code of one keeps the others waiting."""
+"""Upper limit, because every thread holds the values of a sample, and Python code in one blocks the others."""
 
 
 def usable_cores() -> int:
-    """How many cores this process may use."""
+    """Return how many cores this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 class ThreadPool(Pool):
-    """`threads` threads, each with a prepared job of its own."""
+    """Pool of `threads` threads, each with its own prepared job."""
 
     in_process = True
 

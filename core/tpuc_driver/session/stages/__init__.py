@@ -1,1 +1,1 @@
-"""The stages of a compilation: functions from values to values, which know nothing of each other."""
+"""Stages of a compilation: functions that take and return values and are independent of each other."""

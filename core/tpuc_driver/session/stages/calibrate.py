@@ -1,4 +1,4 @@
-"""Samples become ranges of a TOP module's values."""
+"""Calibrate a TOP module on samples."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tpuc_driver.session.values import Calibrated
 
 
 def calibrate(configuration: Configuration, module: Module, settings: CalibrationSettings) -> Calibrated:
-    """Ranges by the pass `calibrate`."""
+    """Run the pass `calibrate`; returns the table and the samples to check it on."""
     context = configuration.context()
     definition = configuration.registry.get("tpuc.passes", "calibrate")
     options = {

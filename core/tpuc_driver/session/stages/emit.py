@@ -1,4 +1,4 @@
-"""A planned module becomes the bytes of a compiled file."""
+"""Emit the compiled file of a planned module."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tpuc_driver.session.values import Built, Staged
 
 
 def emit(configuration: Configuration, planned: Staged) -> tuple[Built, ConstantImage | None]:
-    """The chip's file, by the pass `generate-code`, and its constants for compilations that share them."""
+    """Run the pass `generate-code`; returns the chip's file, and its constants for compilations that share them."""
     context = configuration.context(dict(planned.results), planned.mode)
     with configuration.clock.timed("generate"):
         configuration.manager(context).run(planned.module, ["generate-code"], "generate")

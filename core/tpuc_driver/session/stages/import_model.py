@@ -1,4 +1,4 @@
-"""A network file becomes an optimized TOP module."""
+"""Import a network file as an optimized TOP module."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tpuc_driver.session.settings import NetworkSettings
 
 
 def import_model(configuration: Configuration, path: Path, settings: NetworkSettings) -> Module:
-    """The network of a file, in TOP; the module as it was read is kept where intermediate modules are."""
+    """Import a network and optimize it; the module as imported is kept where intermediate modules are."""
     preprocess = described(settings.get("preprocess") or {}, configuration.registry, configuration.remark)
     settings = {**settings, "preprocess": preprocess}
     folder = settings.get("keep_in")

@@ -1,4 +1,4 @@
-"""A TOP module becomes a TPU module."""
+"""Lower a TOP module to a TPU module."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ from tpuc_driver.session.values import Recipe, Staged
 
 
 def lower(configuration: Configuration, top: Module, recipe: Recipe) -> Staged:
-    """The TPU module of a TOP module, which stays as it is; with ranges where the mode takes them."""
+    """Lower a copy of a TOP module, with calibration if the mode takes it. Raises CalibrationError if a required table
+    is missing.
+    """
     module, mode = top.clone(), configuration.mode_for(top)
     chip, boundary = configuration.chip, recipe.boundary
     if boundary is not None and (states := boundary.states(top)):

@@ -1,4 +1,4 @@
-"""A TPU module gets tiles, residency, and addresses."""
+"""Plan tiles, residency, and addresses of a TPU module."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tpuc_driver.session.values import Staged
 
 
 def plan(configuration: Configuration, lowered: Staged, constants: ConstantImage | None = None) -> Staged:
-    """The module with its plan; `constants` are those of other compilations whose memory it shares."""
+    """Plan a lowered module in place; `constants` come from other compilations that share their memory."""
     context = configuration.context(dict(lowered.results), lowered.mode)
     if constants is not None:
         context.leave(CONSTANTS, constants)
