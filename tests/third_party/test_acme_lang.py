@@ -60,7 +60,7 @@ def test_sentences() -> None:
         ),
         (
             lambda: tl.custom([x], "gelu7", ["float32"] * 2),
-            "custom 'gelu7': it makes 1 tensors; give as many dtypes.",
+            "custom 'gelu7': it returns 1 tensors; give one dtype for each.",
         ),
         (
             lambda: tl.custom([x], "gelu7", ["float8"]),

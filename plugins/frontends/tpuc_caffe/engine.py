@@ -74,8 +74,7 @@ def _opencv(path: Path) -> Any:
         ) from None
     if not hasattr(cv2.dnn, "readNetFromCaffe"):
         raise Unsupported(
-            f"{path}: OpenCV {cv2.__version__} reads no Caffe files any more, and version 4 does: "
-            f"{install_command('caffe')}"
+            f"{path}: OpenCV {cv2.__version__} no longer reads Caffe files; use version 4: {install_command('caffe')}"
         )
     logging = cv2 if hasattr(cv2, "setLogLevel") else cv2.utils.logging  # where newer versions have it
     logging.setLogLevel(SILENT)

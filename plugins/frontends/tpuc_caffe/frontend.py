@@ -14,7 +14,8 @@ class CaffeFrontend(Frontend):
     name = "caffe"
     suffixes = (".prototxt",)
     others: ClassVar = {
-        ".caffemodel": "this file holds the weights of a Caffe network; give its .prototxt, and this with --model-data"
+        ".caffemodel": "this file contains the weights of a Caffe network; pass its .prototxt, and this file with "
+        "--model-data"
     }
 
     def read(self, path: Path, options: ImportOptions, registry: Any) -> Module:

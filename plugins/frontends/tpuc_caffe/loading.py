@@ -30,7 +30,9 @@ def load_text(path: Path) -> tuple[Any, str]:
     """
     content = read_bytes(path)
     if len(content) > MOST_TEXT_BYTES:
-        raise InvalidModel(f"{path}: {len(content)} bytes are no network in text. Give the prototxt, not the weights.")
+        raise InvalidModel(
+            f"{path}: {len(content)} bytes are not a network in text form. Pass the prototxt, not the weights."
+        )
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:

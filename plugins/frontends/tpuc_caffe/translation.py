@@ -283,7 +283,7 @@ class _Walk(Walk[TopBuilder]):
             return
         if results and len(results) != len(layer.tops):
             raise InvalidModel(
-                f"{self.build.place()}: has {len(layer.tops)} tops, and a layer of this type makes {len(results)} "
+                f"{self.build.place()}: has {len(layer.tops)} tops, but a layer of this type computes {len(results)} "
                 f"with {len(layer.bottoms)} bottoms. Correct the prototxt."
             )
         self.build.values.update(zip(layer.tops, results, strict=False))

@@ -59,7 +59,7 @@ class LayerWeights:
         if len(self.blobs) != len(wanted):
             meanings = ", ".join(blob.meaning for blob in wanted)
             raise MissingWeights(
-                f"the caffemodel has {len(self.blobs)} weights for it, and it needs {len(wanted)} ({meanings}); give "
+                f"the caffemodel has {len(self.blobs)} weights for it, but it needs {len(wanted)} ({meanings}); give "
                 "the caffemodel that belongs to this prototxt"
             )
         return [_fitting(array, blob) for array, blob in zip(self.blobs, wanted, strict=True)]
@@ -77,7 +77,7 @@ def _fitting(array: Array, blob: Blob) -> Array:
         return array
     if _core(array.shape) != _core(blob.shape):
         raise MissingWeights(
-            f"the caffemodel's {blob.meaning} is {_show(array.shape)}, and it needs {_show(blob.shape)}; give the "
+            f"the caffemodel's {blob.meaning} is {_show(array.shape)}, but it needs {_show(blob.shape)}; give the "
             "caffemodel that belongs to this prototxt, or check the input's shape"
         )
     return array.reshape(blob.shape)

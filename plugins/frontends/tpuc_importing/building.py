@@ -160,7 +160,7 @@ class TopBuilder:
         """Return the types of the results with these names."""
         inferred = self.inferred(op, operands)
         if inferred is None:
-            raise ValueError(f"{op.name} does not say its result types; state them")
+            raise ValueError(f"{op.name} does not infer its result types; state them")
         return inferred
 
     def inferred(self, op: Op, operands: Sequence[Value]) -> Sequence[TensorType] | None:
@@ -176,7 +176,8 @@ class TopBuilder:
         """Raise InvalidModel for a tensor that is empty or too large."""
         if type.dims and (min(type.dims) < 1 or math.prod(type.dims) > LARGEST_TENSOR):
             raise InvalidModel(
-                f"{self.place()}: a tensor of {show(type.dims)} cannot be held; extents are at least 1 and there are "
+                f"{self.place()}: a tensor of {show(type.dims)} is not possible; extents must be at least 1, and "
+                "there are "
                 f"at most {LARGEST_TENSOR} elements. Check the shapes of the inputs and the sizes that the network "
                 "states."
             )

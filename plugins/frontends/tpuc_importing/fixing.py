@@ -30,7 +30,9 @@ def fixed_array(place: str, value: Any, shape: tuple[int, ...], dtype: np.dtype[
     with np.errstate(all="ignore"):
         stored = given.astype(dtype)
     if not np.array_equal(stored.astype(np.float64), given.astype(np.float64), equal_nan=True) and dtype.kind != "f":
-        raise UsageError(f"{place} holds {dtype}, and --fix-input gives it {given.reshape(-1)[0]}. Give such numbers.")
+        raise UsageError(
+            f"{place} holds {dtype}, but --fix-input gives it {given.reshape(-1)[0]}. Give numbers of this type."
+        )
     return np.ascontiguousarray(stored)
 
 

@@ -13,7 +13,7 @@ from tpuc_ops.arrays import Array
 AFFINE = (top.Add, top.AddConst, top.BatchNorm, top.Div, top.Mul, top.MulConst, top.Scale, top.Sub)
 """Ops by which networks normalize their inputs."""
 
-WAY_OUT = "Describe the pictures otherwise, or with --preprocess none as bytes."
+WAY_OUT = "Correct the preprocessing options, or pass bytes with --preprocess none."
 NORMAL, LARGE = 20.0, 300.0
 """Normalized bytes span less than the first number, bytes after mean subtraction less than the second."""
 STORED = (0.1, 1.5)
@@ -48,7 +48,7 @@ def _check(module: Module, operation: Operation, path: str) -> None:
     plain = _through(module, layers, np.array([[0.0] * channels, [255.0] * channels], np.float32))
     if _span(described) > LARGE or (_span(plain) <= NORMAL and _span(described) < _span(plain) / 10):
         raise InvalidModel(
-            f"{place} is normalized by the network ('{layers[-1].name}') as well: mean and scale turn bytes into "
+            f"{place} is also normalized by the network ('{layers[-1].name}'): mean and scale turn bytes into "
             f"{_shown(ends)}, and the network turns these into {_shown(described)}. {WAY_OUT}"
         )
 

@@ -255,7 +255,7 @@ def _binary_shift(
 ) -> Tensor:
     tensors = [one for one in (left, right) if isinstance(one, Tensor)]
     if not tensors or not all(one.is_integer for one in tensors):
-        raise LangError(f"{where}: its operands are whole numbers, at least one of them a tensor of integers.")
+        raise LangError(f"{where}: its operands must be integers, at least one of them a tensor.")
     dtype = _integer_result(where, tensors, out_dtype) if out_dtype is None else out_dtype
     if dtype not in INTEGERS:
         raise LangError(f"{where}: out_dtype is '{dtype}'; use one of {', '.join(INTEGERS)}.")
@@ -294,7 +294,7 @@ def _integer_result(where: str, tensors: Sequence[Tensor], out_dtype: str | None
     """
     mixed = next((one for one in tensors if one.dtype in FLOATS), None)
     if mixed is not None:
-        raise LangError(f"{where}: tensor '{mixed.name}' is {mixed.dtype}, the other one whole; cast one of them.")
+        raise LangError(f"{where}: tensor '{mixed.name}' is {mixed.dtype}, the other one an integer; cast one of them.")
     signed = next((one.dtype for one in tensors if not one.dtype.startswith("u")), tensors[0].dtype)
     dtype = signed if out_dtype is None else out_dtype
     if dtype not in INTEGERS:
@@ -308,7 +308,7 @@ def _integer_result(where: str, tensors: Sequence[Tensor], out_dtype: str | None
 def _check_whole(where: str, *operands: Operand) -> None:
     for one in operands:
         if not isinstance(one, Tensor) and number_of(one) != round(number_of(one)):
-            raise LangError(f"{where}: the number {number_of(one):g} is not whole, and the tensor holds integers.")
+            raise LangError(f"{where}: the number {number_of(one):g} is not an integer, but the tensor holds integers.")
 
 
 def _check_exact(where: str, left: Operand, right: Operand, dtype: str) -> None:

@@ -142,7 +142,7 @@ def _sliced(
 ) -> Tensor:
     op = top.Slice(offset=tuple(offset), steps=tuple(steps), ends=tuple(ends))
     if any(not len(range(extent)[at:end:step]) for extent, at, end, step in _axes(x, offset, ends, steps)):
-        raise LangError(f"{where}: nothing lies between {list(offset)} and {list(ends)}; choose others.")
+        raise LangError(f"{where}: no element lies between {list(offset)} and {list(ends)}; choose others.")
     return make_one(where, op, [x, None, None, None], out_name, dtype=x.dtype, quantisation=x.quantisation)
 
 
@@ -165,7 +165,7 @@ def split(
     extent = input.shape[place]
     sizes: list[int] = list(size) if size else [extent // num] * num if num > 0 else []
     if not sizes or sum(sizes) != extent or min(sizes) < 1:
-        raise LangError(f"{where}: {sizes or num} parts do not make up the {extent} elements of axis {axis}.")
+        raise LangError(f"{where}: {sizes or num} parts do not add up to the {extent} elements of axis {axis}.")
     bounds = np.cumsum([0, *sizes]).tolist()
     names = [f"{out_name}_{index}" if out_name else None for index in range(len(sizes))]
     return [
@@ -208,7 +208,7 @@ def roll(
         return _keeping(where, top.Reshape(shape=input.shape), flat, out_name)
     steps, places = _several(shifts), _several(dims)
     if len(steps) != len(places) or not steps:
-        raise LangError(f"{where}: there are {len(steps)} shifts and {len(places)} dims; give as many.")
+        raise LangError(f"{where}: there are {len(steps)} shifts and {len(places)} dims; give equal numbers.")
     result, rank = input, len(input.shape)
     for step, dim in zip(steps, places, strict=True):
         place = once(where, lambda dim=dim: positive_axis(dim, rank))
@@ -246,7 +246,9 @@ def _mirrored(where: str, x: Tensor, added: Sequence[int], out_name: str | None)
     for axis, extent in enumerate(x.shape):
         before, after = added[axis], added[axis + rank]
         if max(before, after) > extent or min(before, after) < 0:
-            raise LangError(f"{where}: {extent} elements cannot be mirrored by {before} and {after}; use at most that.")
+            raise LangError(
+                f"{where}: {extent} elements cannot be mirrored by {before} and {after}; use at most {extent}."
+            )
         if before or after:
             places = np.pad(np.arange(extent), (before, after), mode="symmetric")
             x = _keeping(where, top.Gather(axis=axis), x, None, [constant(places)])

@@ -49,7 +49,7 @@ def compare(
         if not len(scale) == len(points) == count:
             raise LangError(f"{where}: scale and zero_point have {count} numbers each, of operands and result.")
         if is_tensor and (scale[0], points[0]) != (scale[1], points[1]):
-            raise LangError(f"{where}: both operands need the same scale and zero point; requantise one of them.")
+            raise LangError(f"{where}: both operands need the same scale and zero point; requantize one of them.")
         left = real(where, tensor_i0, scale[0], points[0])
         if is_tensor:
             tensor_i1 = real(where, tensor_i1, scale[1], points[1])

@@ -169,7 +169,7 @@ def dequantize(tensor_i: Tensor, out_dtype: str = "float32", out_name: str | Non
     scales, offsets = tensor_i.quantisation.scale, tensor_i.quantisation.zero_point or (0,)
     if not tensor_i.is_integer or scales is None or out_dtype not in FLOATS:
         raise LangError(
-            f"{where}: tensor '{tensor_i.name}' needs a scale, and a float type to become; it has {tensor_i.dtype}."
+            f"{where}: tensor '{tensor_i.name}' needs a scale and a float type to convert to; it has {tensor_i.dtype}."
         )
     if len(offsets) not in (1, len(scales)):
         raise LangError(f"{where}: tensor '{tensor_i.name}' has {len(scales)} scales and {len(offsets)} zero points.")
@@ -243,10 +243,10 @@ def _alike(where: str, mul: Any, shift: Any) -> tuple[list[int], list[int]]:
     factors, shifts = [int(one) for one in _numbers(mul)], [int(one) for one in _numbers(shift)]
     count = max(len(factors), len(shifts))
     if not {len(factors), len(shifts)} <= {1, count}:
-        raise LangError(f"{where}: there are {len(factors)} factors and {len(shifts)} shifts; give as many.")
+        raise LangError(f"{where}: there are {len(factors)} factors and {len(shifts)} shifts; give equal numbers.")
     low, high = limits_of("int32")
     if any(not low <= one <= high for one in factors):
-        raise LangError(f"{where}: a factor is no int32; split it into a smaller one and a shift.")
+        raise LangError(f"{where}: a factor does not fit int32; split it into a smaller one and a shift.")
     if max(map(abs, shifts)) > 63:
         raise LangError(f"{where}: a shift is beyond 63 bits; nothing is left of {EXACT_BITS} bits.")
     return factors * (count // len(factors)), shifts * (count // len(shifts))

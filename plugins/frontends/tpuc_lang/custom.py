@@ -40,7 +40,7 @@ def custom(
     chosen = _function(op_name)
     results = list(once(where, lambda: chosen.build(tensors_in, params or {})))
     if len(results) != len(out_dtypes):
-        raise LangError(f"{where}: it makes {len(results)} tensors; give as many dtypes.")
+        raise LangError(f"{where}: it returns {len(results)} tensors; give one dtype for each.")
     for index, (result, dtype) in enumerate(zip(results, out_dtypes, strict=True)):
         result.dtype = dtype
         if out_names is not None and index < len(out_names):

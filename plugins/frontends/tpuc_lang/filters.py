@@ -127,7 +127,7 @@ def of_any(
     if not (x.is_integer or weight.is_integer):
         return form.build(x, weight, bias, out_name, dtype)
     if not (x.is_integer and weight.is_integer):
-        raise LangError(f"{form.where}: input and weight are {x.dtype} and {weight.dtype}; make both integers.")
+        raise LangError(f"{form.where}: input and weight are {x.dtype} and {weight.dtype}; both must be integers.")
     meaning = product_meaning(x, weight)
     plain = weight_without_offset(form.where, weight, x.shape[1], form.group, form.transposed)
     _check_exact(form, x, plain)
@@ -157,7 +157,7 @@ def of_integers(
 ) -> Tensor:
     """Convolve integers into integers."""
     if not (x.is_integer and weight.is_integer):
-        raise LangError(f"{form.where}: input and weight are {x.dtype} and {weight.dtype}; make both integers.")
+        raise LangError(f"{form.where}: input and weight are {x.dtype} and {weight.dtype}; both must be integers.")
     if out_dtype is not None and out_dtype not in WHOLE:
         raise LangError(f"{form.where}: out_dtype is '{out_dtype}'; use one of {', '.join(WHOLE)}.")
     return of_any(form, x, weight, bias, input_zp, weight_zp, out_dtype or "int32", out_name)
@@ -178,7 +178,7 @@ def of_real_values(
     if scales[2] is None:
         raise LangError(f"{where}: output_scale is not given; state it.")
     if not weight.is_const or not (x.is_integer and weight.is_integer):
-        raise LangError(f"{where}: the input holds integers and the weight constant ones.")
+        raise LangError(f"{where}: the input must hold integers, the weight constant integers.")
     form.check(x, weight, bias)
     weight.set_quantisation(where, scales[1], points[1])
     source, factors = real(where, x, scales[0], points[0]), real_filter(where, weight)
@@ -254,7 +254,7 @@ def check_sums(where: str, x: Tensor, factors: float) -> None:
     if largest * factors > 1 << EXACT_BITS:
         raise LangError(
             f"{where}: its sums may reach {largest * factors:.0f}, beyond the {EXACT_BITS} bits that are exact here; "
-            "use smaller weights, or dequantise both operands."
+            "use smaller weights, or dequantize both operands."
         )
 
 

@@ -59,7 +59,7 @@ class Tensor:
         extents = (shape,) if isinstance(shape, int) else tuple(int(extent) for extent in shape)
         if not extents:
             if data is None:
-                raise LangError("Tensor: neither a shape nor data are given; give one of them.")
+                raise LangError("Tensor: neither shape nor data are given; give one of them.")
             extents = data.shape
         self.shape: tuple[int, ...] = extents
         self.name = graph.new_name(name)
@@ -99,7 +99,8 @@ class Tensor:
             raise LangError(f"preprocess: pixel_format '{pixel_format}' is not supported; use one of {known}.")
         if (white_level, black_level) != (4095, 112):
             raise LangError(
-                "preprocess: white_level and black_level are not taken; give the black level as `mean` and 1 / (white "
+                "preprocess: white_level and black_level are not supported; give the black level as `mean` and 1 / "
+                "(white "
                 "level - black level) as `scale`."
             )
         self.preprocessing = {
@@ -127,7 +128,7 @@ class Tensor:
                 "equal."
             )
         if self.is_integer and not np.array_equal(data, self._within_range(np.rint(data))):
-            raise LangError(f"Tensor '{self.name}': its data are no {self.dtype}; give whole numbers within its range.")
+            raise LangError(f"Tensor '{self.name}': its data do not fit {self.dtype}; give integers within its range.")
         return np.ascontiguousarray(data).reshape(self.shape)
 
     def _within_range(self, data: Array) -> Array:
@@ -160,7 +161,8 @@ class Tensor:
             limits = np.iinfo(self.dtype)
             if not all(limits.min <= one <= limits.max for one in new.zero_point):
                 raise LangError(
-                    f"{where}: the zero point {_shown(new.zero_point)} of tensor '{self.name}' is no {self.dtype}."
+                    f"{where}: the zero point {_shown(new.zero_point)} of tensor '{self.name}' does not fit "
+                    f"{self.dtype}."
                 )
         known = self.quantisation
         for label, old, now in (
@@ -169,7 +171,7 @@ class Tensor:
         ):
             if old is not None and now is not None and old != now:
                 raise LangError(
-                    f"{where}: tensor '{self.name}' has the {label} {_shown(old)}, and here it is {_shown(now)}; state "
+                    f"{where}: tensor '{self.name}' has the {label} {_shown(old)}, but here it is {_shown(now)}; use "
                     "the same one."
                 )
         self.quantisation = Quantisation(known.scale or new.scale, known.zero_point or new.zero_point)
@@ -302,7 +304,7 @@ def same_meaning(where: str, tensors: Sequence[Tensor]) -> Quantisation:
         if other.quantisation != first.quantisation:
             raise LangError(
                 f"{where}: tensor '{first.name}' has {first.quantisation}, '{other.name}' has {other.quantisation}; "
-                "requantise one of them."
+                "requantize one of them."
             )
     return first.quantisation
 

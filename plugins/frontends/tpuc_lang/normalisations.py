@@ -61,7 +61,7 @@ def rms_norm(
     """Divide by the root mean square over the last dimension."""
     rank = len(input.shape)
     if once("rms_norm", lambda: positive_axis(axis, rank)) != rank - 1:
-        raise LangError(f"rms_norm: axis is {axis}, and only the last one is normalised; permute the input first.")
+        raise LangError(f"rms_norm: axis is {axis}, but only the last one can be normalized; permute the input first.")
     return _of_floats("rms_norm", top.RMSNorm(eps=epsilon), [input, gamma], out_name)
 
 
@@ -77,7 +77,7 @@ def normalize(
     wanted = [axes] if isinstance(axes, int) else list(axes)
     places = once(where, lambda: sorted(positive_axis(one, rank) for one in wanted))
     if not places or places != list(range(places[0], places[0] + len(places))):
-        raise LangError(f"{where}: axes {wanted} are not neighbours; permute the input first.")
+        raise LangError(f"{where}: axes {wanted} are not adjacent; permute the input first.")
     if p <= 0:
         raise LangError(f"{where}: p is {p:g}; it must be above 0.")
     length = make_one(where, top.MaxConst(const_val=eps), [_length(where, input, p, tuple(places))])

@@ -90,7 +90,7 @@ def matmul_quant(
     if output_scale is None:
         raise LangError(f"{where}: output_scale is not given; state it.")
     if not (input.is_integer and right.is_integer):
-        raise LangError(f"{where}: its operands are {input.dtype} and {right.dtype}; make both integers.")
+        raise LangError(f"{where}: its operands are {input.dtype} and {right.dtype}; both must be integers.")
     right.set_quantisation(where, right_scale, right_zp)
     left = real(where, input, input_scale, input_zp)
     columns = len(right.shape) - (2 if right_transpose else 1)
@@ -121,7 +121,7 @@ def matmulrq_int_op(
     """`matmul_int`, then `requant_int`; a positive shift shifts right here."""
     where = "matmulrq_int_op"
     if rq_axis not in (-1, len(input.shape) - 1):
-        raise LangError(f"{where}: rq_axis is {rq_axis}; only the last axis has numbers of its own.")
+        raise LangError(f"{where}: rq_axis is {rq_axis}; only the last axis can have separate numbers.")
     transposes = (input_transpose, right_transpose, output_transpose)
     sums = _of_integers(where, input, right, bias, transposes, keep_dims, 0, 0, "int32", None)
     left = [-one for one in np.atleast_1d(shift).tolist()]
@@ -159,7 +159,7 @@ def _of_integers(
     out_name: str | None,
 ) -> Tensor:
     if not (left.is_integer and right.is_integer):
-        raise LangError(f"{where}: its operands are {left.dtype} and {right.dtype}; make both integers.")
+        raise LangError(f"{where}: its operands are {left.dtype} and {right.dtype}; both must be integers.")
     if out_dtype is not None and out_dtype not in WHOLE:
         raise LangError(f"{where}: out_dtype is '{out_dtype}'; use one of {', '.join(WHOLE)}.")
     for label, tensor, given in (("left", left, left_zp), ("right", right, right_zp)):

@@ -143,7 +143,7 @@ def build(graph: Graph, name: str, inputs: Sequence[Tensor], outputs: Sequence[T
     for tensor in inputs:
         if tensor.step is not None or tensor.is_const:
             what = "a constant" if tensor.is_const else "computed"
-            raise LangError(f"compile: input '{tensor.name}' is {what}; inputs are tensors of their own.")
+            raise LangError(f"compile: input '{tensor.name}' is {what}; inputs are separate tensors.")
     reserved = frozenset(graph.names)
     source = ModuleSource(f"network '{name}'", name, "TPULANG", {}, reserved)
     builder = LangBuilder(source, inputs)

@@ -33,7 +33,7 @@ def check_options(where: str, mode: str, dynamic: bool, opt: int, log_level: str
     if dynamic:
         raise LangError(f"{where}: dynamic shapes are not supported; compile one file for each shape.")
     if embed_debug_info:
-        raise LangError(f"{where}: embed_debug_info is not supported; `tpuc profile` says where time goes.")
+        raise LangError(f"{where}: embed_debug_info is not supported; `tpuc profile` reports where time is spent.")
 
 
 def write(module: Module, folder: Path, name: str) -> Path:
@@ -125,4 +125,6 @@ def _compare(where: str, results: Mapping[str, Array], wanted: Mapping[str, Arra
     for name in results.keys() & wanted.keys():
         likeness = cosine(np.asarray(results[name], np.float32), np.asarray(wanted[name], np.float32))
         if likeness < least:
-            raise LangError(f"{where}: output '{name}' has a cosine of {likeness:.3f}, below {least}; look for the op.")
+            raise LangError(
+                f"{where}: output '{name}' has a cosine similarity of {likeness:.3f}, below {least}; look for the op."
+            )

@@ -80,7 +80,7 @@ def parameters(where: str, scale: Scales | None, zero_point: ZeroPoints | None) 
     if not all(0 < one < math.inf for one in scales):
         raise LangError(f"{where}: scales must be above 0, these are {list(scales)}.")
     if len(points) not in (1, len(scales)):
-        raise LangError(f"{where}: there are {len(scales)} scales and {len(points)} zero points; give as many.")
+        raise LangError(f"{where}: there are {len(scales)} scales and {len(points)} zero points; give equal numbers.")
     return Quantisation(scales, points * len(scales) if len(points) == 1 else points)
 
 
@@ -138,7 +138,7 @@ def quantised(
     assert meaning.scale is not None
     assert meaning.zero_point is not None
     if dtype in FLOATS or dtype.endswith("int32"):
-        raise LangError(f"{where}: the result is {dtype}; quantised results are int8, uint8, int16 or uint16.")
+        raise LangError(f"{where}: the result is {dtype}; quantized results must be int8, uint8, int16, or uint16.")
     if mode == "half_to_even":
         op = top.QuantizeLinear(y_scale=meaning.scale, y_zero_point=meaning.zero_point, axis=1, to=dtype.upper())
         return make_one(where, op, [x], name, dtype=dtype, quantisation=meaning)

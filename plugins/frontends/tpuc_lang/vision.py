@@ -78,7 +78,7 @@ def interpolate_v2(
             raise LangError(f"{where}: {label} is {given}, and only {only} is supported; leave it out.")
     if sizes is None:
         if scale is None or len(scale) != 2:
-            raise LangError(f"{where}: neither sizes nor two scales are given; give one of them.")
+            raise LangError(f"{where}: neither sizes nor two scales are given; give either.")
         return interpolate(input, scale[0], scale[1], method, coord_mode, out_name)
     if sizes.data is None or not sizes.is_const:
         raise LangError(f"{where}: sizes must be constant; give tensor '{sizes.name}' data.")
@@ -98,7 +98,7 @@ def _resized(
     if method not in ("nearest", "linear") or coord_mode not in COORD_MODES:
         raise LangError(f"{where}: method {method} with coord_mode {coord_mode} is not known.")
     if min(size) < 1:
-        raise LangError(f"{where}: nothing would be left of {list(x.shape)}; choose larger scales.")
+        raise LangError(f"{where}: the result of {list(x.shape)} would be empty; choose larger scales.")
     dtype = x.dtype if method == "nearest" else floats_only(where, x)
     meaning = x.quantisation
     rows, columns = (-1.0, -1.0) if scale is None else scale

@@ -35,7 +35,9 @@ def conv_volumes(
     count, channels, extent, *size = x.shape
     depth = (extent - holes[0] * (deep - 1) - 1) // strides[0] + 1
     if depth < 1:
-        raise LangError(f"{where}: kernel {deep} reaches over {holes[0] * (deep - 1) + 1} slices, there are {extent}.")
+        raise LangError(
+            f"{where}: kernel {deep} covers {holes[0] * (deep - 1) + 1} slices, but there are only {extent}."
+        )
     taps = [_slices(where, x, tap * holes[0], strides[0], depth) for tap in range(deep)]
     parts = [make_one(where, top.Reshape(shape=(count, channels, 1, depth, *size)), [tap]) for tap in taps]
     stacked = parts[0] if deep == 1 else make_one(where, top.Concat(axis=2), parts)

@@ -24,7 +24,7 @@ def product_shifted(
     The result is exact below 2**22; larger results never fall below that.
     """
     if min(shifts) < 0:
-        raise LangError(f"{where}: the shift is {min(shifts)}; shifts to the right are at least 0 here.")
+        raise LangError(f"{where}: the shift is {min(shifts)}; right shifts must be at least 0 here.")
     shift = max(shifts)
     whole = [factor << (shift - one) for factor, one in zip(factors, shifts, strict=True)]
     largest = max(map(abs, limits_of(x.dtype))) if x.is_integer else 1 << EXACT_BITS

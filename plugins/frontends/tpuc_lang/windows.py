@@ -258,6 +258,6 @@ def result_dtype(where: str, x: Tensor, wanted: str | None) -> str:
         raise LangError(f"{where}: out_dtype is '{wanted}'; use one of {', '.join(RESULT_DTYPES)}.")
     if not x.is_integer and wanted not in FLOATS:
         raise LangError(
-            f"{where}: out_dtype is {wanted} for a {x.dtype} input; use a float type, or quantise the input."
+            f"{where}: out_dtype is {wanted} for a {x.dtype} input; use a float type, or quantize the input."
         )
     return wanted

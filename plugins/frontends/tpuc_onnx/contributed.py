@@ -185,7 +185,7 @@ def embed_layer_normalization(script: Script) -> None:
 def matmul_nbits(script: Script) -> None:
     """Expand a product with a constant matrix `[columns, rows]` whose rows share scales in blocks."""
     if script.has(4):
-        raise script.refused("rows in another order than their blocks (g_idx) are not supported")
+        raise script.refused("rows in an order other than that of their blocks (g_idx) are not supported")
     attributes = script.node.attributes
     rows, columns, size, bits = attributes["K"], attributes["N"], attributes["block_size"], attributes.get("bits", 4)
     blocks = -(-rows // size)

@@ -126,7 +126,7 @@ def _evaluate(node: GraphNode, operands: dict[str, Array]) -> Sequence[Array] | 
     except (ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError, ValueError) as error:
         raise _not_computable(foreign, error) from error
     if any(array.dtype == object and array.size and not isinstance(array.flat[0], str) for array in arrays):
-        raise _not_computable(foreign, ValueError("it gives no tensor"))
+        raise _not_computable(foreign, ValueError("it does not return a tensor"))
     return arrays
 
 

@@ -101,7 +101,7 @@ def label_encoder(script: Script) -> None:
     )
     if not keys.size or not values.size:
         raise script.refused(
-            "it works on text, and networks compute numbers; end the network before it with --output-names"
+            "it works on text, but networks compute numbers; end the network before it with --output-names"
         )
     whole = values.dtype == np.int64
     rest = attributes.get("default_int64", -1) if whole else attributes.get("default_float", -0.0)
@@ -124,7 +124,7 @@ def one_hot_encoder(script: Script) -> None:
     categories = script.node.attributes.get("cats_int64s")
     if not categories:
         raise script.refused(
-            "its categories are texts, and networks compute numbers; begin the network behind it with --input-names"
+            "its categories are texts, but networks compute numbers; start the network after it with --input-names"
         )
     x = script("Unsqueeze", script.node.inputs[0], script.constant("last", np.array([-1])))
     kind = script.types.elem_type(script.node.inputs[0])

@@ -93,7 +93,7 @@ def _parts(script: Script) -> tuple[str, ...]:
     name = script.node.inputs[0]
     parts = script.types.sequences.get(name)
     if parts is None:
-        raise script.refused(f"how many parts the sequence '{name}' has depends on the data, but networks are static")
+        raise script.refused(f"the length of the sequence '{name}' depends on the data, but networks are static")
     return parts
 
 

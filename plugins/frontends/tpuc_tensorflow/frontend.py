@@ -16,7 +16,8 @@ class TensorflowFrontend(Frontend):
     folder_file = "saved_model.pb"
     others = dict.fromkeys(
         (".keras", ".h5", ".hdf5"),
-        "a Keras file holds Python classes beside the weights; save the network with model.export('folder') and give "
+        "a Keras file contains Python classes besides the weights; save the network with model.export('folder') and "
+        "give "
         "the folder",
     )
 

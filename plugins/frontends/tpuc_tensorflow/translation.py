@@ -74,7 +74,7 @@ def ends_of(graph: Graph, output_names: Sequence[str]) -> Ends:
         free = [node for node in graph.nodes if node.name not in read and _may_be_output(node)]
         outputs = names = tuple(node.name for node in free)
     if not outputs:
-        raise InvalidModel(f"{graph.source}: no node of it could be an output. Choose some with --output-names.")
+        raise InvalidModel(f"{graph.source}: no node can be an output. Choose some with --output-names.")
     needed = _needed(nodes, outputs)
     stated_inputs = tuple(tensor.partition(":")[0] for _, tensor in graph.inputs)
     placeholders = tuple(node.name for node in graph.nodes if node.op in PLACEHOLDERS)

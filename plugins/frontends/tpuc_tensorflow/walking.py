@@ -158,7 +158,7 @@ class GraphWalk(Walk[TensorflowBuilder]):
         if arrays is None:
             return False
         if len(arrays) != len(node.outputs):
-            raise ValueError(f"it computes {len(arrays)} results, and states {len(node.outputs)}")
+            raise ValueError(f"it computes {len(arrays)} results, but states {len(node.outputs)}")
         for name, value, array in zip(node.outputs, operation.results, arrays, strict=True):
             dtype = dtype_of(value.type)
             stored = np.asarray(array) if dtype is None else np.asarray(array, dtype)
@@ -191,7 +191,7 @@ class GraphWalk(Walk[TensorflowBuilder]):
     def _inside(self, node: ForeignNode, block: Block, names: Names, prefix: str) -> list[str]:
         self._depth += 1
         if self._depth > DEEPEST:
-            raise refusal(node, f"its functions and regions lie more than {DEEPEST} deep in each other")
+            raise refusal(node, f"its functions and regions are nested more than {DEEPEST} deep")
         made = self._block(block, names, prefix)
         self._depth -= 1
         return made
@@ -277,7 +277,9 @@ class GraphWalk(Walk[TensorflowBuilder]):
                 self.build.origin = node
                 results = [build.value(name) for name in made]
                 if index and [value.tensor.dims for value in results] != [value.tensor.dims for value in starts]:
-                    raise refusal(node, "what it carries changes its shape, and its steps depend on the data")
+                    raise refusal(
+                        node, "a carried value changes its shape, and the number of steps depends on the data"
+                    )
                 block.append(Operation(top.Yield(), results))
                 regions.append(OpRegion([block]))
         values = build.build_all(top.While(), starts, node.outputs)

@@ -92,7 +92,7 @@ class TfliteBuilder(TopBuilder):
     def entry(self, name: str) -> TensorEntry:
         """Return the file's description of a tensor; raises InvalidModel for a missing operand."""
         if name not in self.entries:
-            raise self._error("an operand that it needs is missing")
+            raise self._error("a required operand is missing")
         return self.entries[name]
 
     def shape(self, name: str) -> Shape:
@@ -200,7 +200,7 @@ class TfliteBuilder(TopBuilder):
 
     def _with_axes(self, type: TensorType, shape: Shape) -> TensorType:
         if isinstance(type.element, UniformPerAxis):
-            raise self._error("its operand is computed and quantised per channel, which the format does not allow")
+            raise self._error("its operand is computed and quantized per channel, which the format does not allow")
         return TensorType(shape, type.element)
 
     # Weights
@@ -209,7 +209,7 @@ class TfliteBuilder(TopBuilder):
         """Create a weight with the quantization of the tensor `like`; several scales are along `axis`."""
         entry = self.entries[like]
         if entry.quantisation is None or not entry.is_quantised:
-            raise self._error(f"its weight '{like}' is not quantised, and its other operands are")
+            raise self._error(f"its weight '{like}' is not quantized, but its other operands are")
         return self.weight(name, array, element_of(entry.kind, entry.quantisation, axis))
 
     def _constant_value(self, name: str, order: Order) -> Value:

@@ -30,7 +30,7 @@ def control_nodes(node: ForeignNode, build: TfliteBuilder, subgraphs: Mapping[in
     They must be imported one at a time: later nodes may depend on constants folded from earlier ones.
     """
     if node.name.count("/step") + node.name.count("/branch") > DEEPEST:
-        raise refusal(node, f"its subgraphs lie more than {DEEPEST} deep in each other")
+        raise refusal(node, f"its subgraphs are nested more than {DEEPEST} deep")
     return _if(node, build, subgraphs) if node.op_type == "IF" else _while(node, build, subgraphs)
 
 

@@ -52,7 +52,7 @@ class LiteRtEngine(HostEngine):
         graph = needed_part(without_variables(file), ())
         if with_states(graph) is not graph or file.inputs != graph.inputs:
             raise Unsupported(
-                f"{path}: it keeps a state from run to run, which LiteRT does not take as an input. Cut it before with "
+                f"{path}: it keeps a state between runs, which LiteRT does not accept as an input. Cut it before with "
                 "--output-names to compare the rest."
             )
         kept = orders(graph, inputs)

@@ -68,7 +68,7 @@ def _read(path: Path) -> bytes:
     content = read_bytes(path)
     if len(content) < 16 or content[4:8] != b"TFL3":
         raise InvalidModel(
-            f"{path}: not a TFLite file, or a truncated one ({len(content)} bytes): it does not have the mark TFL3. "
+            f"{path}: not a TFLite file, or a truncated one ({len(content)} bytes): it lacks the identifier TFL3. "
             "Export or download it again."
         )
     return content
@@ -106,7 +106,8 @@ class _Loader:
         model = self._model
         if model.Version() != SCHEMA_VERSION:
             raise Unsupported(
-                f"{self._source}: has schema version {model.Version()}, and version {SCHEMA_VERSION} is supported. "
+                f"{self._source}: has schema version {model.Version()}, but only version {SCHEMA_VERSION} is "
+                "supported. "
                 "Convert the network again with a current converter."
             )
         if self._count(model.SubgraphsLength()) < 1:
@@ -132,7 +133,7 @@ class _Loader:
                     if index == 0 or index in found:
                         continue
                     if not 0 < index < self._model.SubgraphsLength():
-                        raise self._error(f"is damaged: node '{node.name}' runs graph {index}, which is not there")
+                        raise self._error(f"is damaged: node '{node.name}' runs graph {index}, which does not exist")
                     found[index] = self._subgraph(index, codes)
                     waiting.append(found[index])
         return found
@@ -157,7 +158,7 @@ class _Loader:
         """Return a vector's length, after checking that its elements fit into the file and the remaining budget."""
         self._budget -= length
         if length * size > len(self._content) or self._budget < 0:
-            raise self._error(f"is damaged: a list in it claims {length} entries, more than its bytes can hold")
+            raise self._error(f"is damaged: a list claims {length} entries, more than the file can hold")
         return length
 
     def _ints(self, table: Any, field: str) -> Array:
@@ -172,7 +173,7 @@ class _Loader:
         numbers = [int(index) for index in indices]
         for index in numbers:
             if not -1 <= index < len(names):
-                raise self._error(f"is damaged: {what} name tensor {index}, and there are {len(names)}")
+                raise self._error(f"is damaged: {what} name tensor {index}, but there are only {len(names)}")
         return tuple(names[index] if index >= 0 else "" for index in numbers)
 
     # Operators
@@ -188,7 +189,7 @@ class _Loader:
     def _node(self, operator: Any, position: int, codes: list[tuple[str, str, int]], names: list[str]) -> ForeignNode:
         index = int(operator.OpcodeIndex())
         if index >= len(codes):
-            raise self._error(f"is damaged: operator {position} has code {index}, and there are {len(codes)}")
+            raise self._error(f"is damaged: operator {position} has code {index}, but there are only {len(codes)}")
         domain, op_type, version = codes[index]
         what = f"operator {position} ({op_type})"
         inputs = self._pick(names, self._ints(operator, "Inputs"), f"the inputs of {what}")
@@ -197,7 +198,7 @@ class _Loader:
             return ForeignNode(op_type, what, inputs, (), self._options(operator), domain, version, self._source)
         if not outputs and domain:
             raise Unsupported(
-                f"{self._source}: {what} has no result, so nothing tells what it does to the network's values. Export "
+                f"{self._source}: {what} has no result, so its effect on the network is unknown. Export "
                 "the network without it."
             )
         if not outputs or "" in outputs:
@@ -257,9 +258,7 @@ class _Loader:
         if table is None:
             return None
         if table.DetailsType():
-            raise Unsupported(
-                f"{self._source}: tensor '{name}' has a quantisation of a custom kind. Export it without."
-            )
+            raise Unsupported(f"{self._source}: tensor '{name}' has a custom kind of quantization. Export it without.")
         scales = tuple(float(scale) for scale in self._ints(table, "Scale"))
         if not scales:
             return None
@@ -270,7 +269,7 @@ class _Loader:
         if not all(math.isfinite(scale) and scale > 0 for scale in scales):
             if len(scales) == 1 and scales[0] == 0:
                 return None  # what converters write for values that were never seen
-            raise self._error(f"tensor '{name}' has a quantisation scale that is not a positive number")
+            raise self._error(f"tensor '{name}' has a quantization scale that is not a positive number")
         fits = len(scales) == 1 or (0 <= axis < len(shape) and shape[axis] == len(scales))
         if len(zeros) != len(scales) or not fits:
             raise self._error(
@@ -283,7 +282,7 @@ class _Loader:
         index = tensor.Buffer()
         count = self._model.BuffersLength()
         if index >= count:
-            raise self._error(f"is damaged: tensor '{entry.name}' names buffer {index}, and there are {count}")
+            raise self._error(f"is damaged: tensor '{entry.name}' names buffer {index}, but there are only {count}")
         if index == 0 and not entry.is_variable:
             return None
         content = self._bytes(self._model.Buffers(index), entry.name)
@@ -308,14 +307,14 @@ class _Loader:
     def _sparse(self, table: Any, entry: TensorEntry, content: Array, dtype: np.dtype[Any]) -> Array:
         """Expand a weight whose buffer holds only some values."""
         if content.size % dtype.itemsize:
-            raise self._error(f"weight '{entry.name}' has {content.size} bytes, no whole number of {entry.kind}")
+            raise self._error(f"weight '{entry.name}' has {content.size} bytes, not a multiple of {entry.kind}")
         values = content.view(dtype.newbyteorder("<")).astype(dtype, copy=False)
         order, blocks = ([int(axis) for axis in self._ints(table, field)] for field in ("TraversalOrder", "BlockMap"))
         levels = [self._level(table.DimMetadata(i)) for i in range(self._count(table.DimMetadataLength()))]
         try:
             return densify(values, entry.shape, order, blocks, levels)
         except ValueError as error:
-            raise self._error(f"is damaged: weight '{entry.name}' is stored sparse, and {error}") from error
+            raise self._error(f"is damaged: weight '{entry.name}' is stored sparse, but {error}") from error
 
     def _level(self, table: Any) -> Level:
         if table.Format() == self._tflite.DimensionType.DENSE:
@@ -357,5 +356,5 @@ class _Loader:
     def _mismatch(self, entry: TensorEntry, got: int, needed: int) -> InvalidModel:
         shape = "x".join(map(str, entry.shape)) or "scalar"
         return self._error(
-            f"weight '{entry.name}' has {got} bytes, and its shape {shape} of {entry.kind} needs {needed}"
+            f"weight '{entry.name}' has {got} bytes, but its shape {shape} of {entry.kind} needs {needed}"
         )

@@ -34,7 +34,7 @@ def _check_output(graph: Graph, name: str) -> None:
         return
     close = difflib.get_close_matches(name, sorted(graph.tensors), 1)
     hint = f"Did you mean '{close[0]}'?" if close else "Choose a tensor that the network computes."
-    raise UsageError(f"{graph.source}: there is no computed tensor '{name}' to be an output. {hint}")
+    raise UsageError(f"{graph.source}: no computed tensor is named '{name}' (--output-names). {hint}")
 
 
 def _check_order(graph: Graph) -> None:
@@ -53,7 +53,7 @@ def _check_order(graph: Graph) -> None:
         for name in node.outputs:
             if name in known:
                 raise InvalidModel(
-                    f"{graph.source}: node '{node.name}' ({node.op_type}) computes tensor '{name}', which is there "
-                    "already. Export the network again."
+                    f"{graph.source}: node '{node.name}' ({node.op_type}) computes tensor '{name}', which already "
+                    "exists. Export the network again."
                 )
         known.update(node.outputs)

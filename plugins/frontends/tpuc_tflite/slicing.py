@@ -33,7 +33,7 @@ def strided_slices(
         raise ValueError("its begins, ends and strides do not fit each other")
     named = len(begin) - len(ellipsis) - len(new_axis - ellipsis)
     if named > len(dims):
-        raise ValueError(f"it cuts {named} dimensions, and its operand has {len(dims)}")
+        raise ValueError(f"it slices {named} dimensions, but its operand has {len(dims)}")
     ranges, shape = list[range](), list[int]()
     for i in range(len(begin)):
         if i in ellipsis:

@@ -33,7 +33,7 @@ def densify(
     """Return the dense weight, zero where no value is stored. Raises ValueError for inconsistent parts."""
     rank, depth = len(shape), len(shape) + len(block_map)
     if sorted(order) != list(range(depth)) or len(levels) != depth:
-        raise ValueError(f"its {len(levels)} levels walk the dimensions {', '.join(map(str, order))} of {depth}")
+        raise ValueError(f"its {len(levels)} levels cover the dimensions {', '.join(map(str, order))} of {depth}")
     blocks = dict(zip(block_map, _block_sizes(order, levels, rank), strict=True))
     if len(blocks) < len(block_map) or any(not 0 <= axis < rank or shape[axis] % blocks[axis] for axis in blocks):
         raise ValueError("its blocks do not divide its dimensions")
@@ -44,7 +44,7 @@ def densify(
     for axis, level in zip(order, levels, strict=True):
         places = _children(places, steps[axis], level, sizes[axis])
     if places.size != values.size:
-        raise ValueError(f"it has room for {places.size} values and stores {values.size}")
+        raise ValueError(f"it has room for {places.size} values but stores {values.size}")
     result = np.zeros(math.prod(shape), values.dtype)
     result[places] = values
     return result.reshape(shape)
@@ -64,12 +64,12 @@ def _children(places: Array, step: int, level: Level, size: int) -> Array:
     """
     if level.segments is None or level.indices is None:
         if level.size != size:
-            raise ValueError(f"a dense level has {level.size} places where the dimension has {size}")
+            raise ValueError(f"a dense level has {level.size} positions, but the dimension has {size}")
         return (places[:, None] + step * np.arange(size)).reshape(-1)
     ends, indices = level.segments.astype(np.int64), level.indices.astype(np.int64)
     counts = np.diff(ends)
     if ends.size != places.size + 1 or ends[0] != 0 or ends[-1] != indices.size or (counts < 0).any():
         raise ValueError(f"a compressed level has {ends.size} segment ends for {places.size} nodes")
     if indices.size and not 0 <= indices.min() <= indices.max() < size:
-        raise ValueError(f"a compressed level names a place outside of 0 to {size - 1}")
+        raise ValueError(f"a compressed level names a position outside of 0 to {size - 1}")
     return np.repeat(places, counts) + step * indices

@@ -60,7 +60,7 @@ def _input_shapes(graph: Graph, options: ImportOptions) -> list[Shape]:
     given = options.input_shapes
     if given and len(given) != len(graph.inputs):
         raise UsageError(
-            f"{graph.source}: has {len(graph.inputs)} inputs ({', '.join(graph.inputs)}), and {len(given)} shapes are "
+            f"{graph.source}: has {len(graph.inputs)} inputs ({', '.join(graph.inputs)}), but {len(given)} shapes are "
             "given. Give one for each."
         )
     return [_input_shape(graph, name, given[i] if given else None, options) for i, name in enumerate(graph.inputs)]
@@ -191,7 +191,7 @@ class _Walk(Walk[TfliteBuilder]):
             self._is_reshaped = True
             return
         raise InvalidModel(
-            f"{place_of(node)}: tensor '{name}' is stated as {show(expected)}, "
+            f"{place_of(node)}: tensor '{name}' is declared as {show(expected)}, "
             f"and its operands make it {show(got)}. Export the network again."
         )
 

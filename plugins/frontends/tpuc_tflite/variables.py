@@ -86,7 +86,8 @@ class _Walk:
         handle = node.inputs[0]
         if handle not in self._handles:
             raise Unsupported(
-                f"{self._graph.source}: {node.op_type} of '{handle}', which is no variable of the graph itself. Export "
+                f"{self._graph.source}: {node.op_type} of '{handle}', which is not a variable of the main graph. "
+                "Export "
                 "the network as one graph."
             )
         return self._handles[handle]

@@ -33,7 +33,7 @@ class TorchFrontend(Frontend):
     suffixes = (".pt2",)
     others = dict.fromkeys(
         (".pt", ".pth", ".ckpt", ".jit", ".torchscript"),
-        "files of PyTorch with this suffix hold weights, Python objects or TorchScript; write a program with "
+        "files of PyTorch with this suffix contain weights, Python objects, or TorchScript; write a program with "
         "torch.export.save(torch.export.export(model.eval(), (example,)), 'net.pt2'), or an ONNX file with "
         "torch.onnx.export",
     )
@@ -75,7 +75,7 @@ def _through_onnx(torch: Any, source: str, options: ImportOptions, registry: Any
             program.save(path)
         except ImportError as error:
             raise Unsupported(
-                f"{source}: torch's ONNX exporter misses a package ({_first_line(error)}). Install it: "
+                f"{source}: torch's ONNX exporter lacks a package ({_first_line(error)}). Install it: "
                 f"{install_command('torch')}"
             ) from error
         except (RuntimeError, TypeError, ValueError) as error:

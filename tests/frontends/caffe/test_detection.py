@@ -106,25 +106,25 @@ def test_kinds_of_yolo(body: str, version: str, anchors: tuple[float, float], tm
     [
         (
             layer("Proposal", "proposal_param { net_input_h: 9 }", "a b"),
-            "its net_input_w is missing, and must be positive",
+            "its net_input_w is missing, but must be positive",
         ),
         (
             layer("Proposal", PROPOSAL.replace("{", "{ ratio: 0.5 ratio: 1 ratio: 3 "), "a b"),
-            "anchors have the ratios 0.5, 1, 2, and it states 0.5, 1, 3",
+            "only anchors with the ratios 0.5, 1, 2 are supported, this layer states 0.5, 1, 3",
         ),
         (
             layer("Proposal", PROPOSAL.replace("{", "{ scale: 8 scale: 16 "), "a b"),
-            "anchors have the scales 8, 16, 32, and it states 8, 16",
+            "only anchors with the scales 8, 16, 32 are supported, this layer states 8, 16",
         ),
         (
             layer("Proposal", PROPOSAL.replace("{", "{ min_size: 16 "), "a b"),
             "min_size is not supported: all boxes above rpn_obj_threshold count",
         ),
-        (layer("Proposal", PROPOSAL, "a"), "needs 2 or 3 bottoms, and has 1"),
+        (layer("Proposal", PROPOSAL, "a"), "needs 2 or 3 bottoms, but has 1"),
         (layer("YoloDetection", YOLO, "a b"), "9 anchors do not fit 2 bottoms of 3 anchors each: state anchors"),
         (
             layer("YoloDetection", YOLO.replace("class_num", 'anchors: "1,x" class_num'), "a b"),
-            "its anchors '1,x' are not whole numbers between commas",
+            "its anchors '1,x' are not comma-separated integers",
         ),
         (layer("FrcnDetection", FRCN.replace("class_num: 3", ""), "a b b"), "its class_num is missing"),
     ],

@@ -62,7 +62,7 @@ def test_transform_compares_with_it(tmp_path: Path) -> None:
 def test_what_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, weights = written(tmp_path)
     monkeypatch.setitem(sys.modules, "cv2", SimpleNamespace(__version__="5.0.0", dnn=SimpleNamespace()))
-    with pytest.raises(Unsupported, match=r"OpenCV 5\.0\.0 reads no Caffe files any more, and version 4 does: pip"):
+    with pytest.raises(Unsupported, match=r"OpenCV 5\.0\.0 no longer reads Caffe files; use version 4: pip"):
         ENGINE.run(path, {}, weights)
     monkeypatch.setitem(sys.modules, "cv2", None)  # an import of it fails
     with pytest.raises(Unsupported) as caught:

@@ -215,7 +215,7 @@ HEAD = inputs(x=X.shape)
             "layer 'it' (SoftmaxWithLoss): it is a training layer. Give the deploy",
         ),
         (inputs(x=(1, 0, 5)) + layer("ReLU"), "input 'x' has the shape 1x0x5, and extents are at least 1."),
-        (inputs(x=(1 << 20, 1 << 20, 9)) + layer("ReLU"), "a tensor of 1048576x1048576x9 cannot be held"),
+        (inputs(x=(1 << 20, 1 << 20, 9)) + layer("ReLU"), "a tensor of 1048576x1048576x9 is not possible"),
         (HEAD + layer("Concat", bottoms=""), "node 'it' (Concat): it has no bottoms."),
         (HEAD + layer("Eltwise", bottoms="x"), "node 'it' (Eltwise): it needs two bottoms or more."),
         (
@@ -231,7 +231,7 @@ HEAD = inputs(x=X.shape)
             HEAD + layer("Split", tops="a a"),
             "layer 'it' (Split) needs a distinct name for every top, these are a, a.",
         ),
-        (HEAD + layer("ReLU", tops="a b"), "has 2 tops, and a layer of this type makes 1 with 1 bottoms."),
+        (HEAD + layer("ReLU", tops="a b"), "has 2 tops, but a layer of this type computes 1 with 1 bottoms."),
         ("layers { layer { } }" + HEAD, "mixes `layer` and `layers`, which are two versions of the format. Use one."),
         ('input: "x" input_dim: 1 ' + layer("ReLU"), "has 1 input_dim, and every input needs four. Complete them."),
     ],
@@ -262,12 +262,12 @@ def test_all_refusals_at_once(tmp_path: Path) -> None:
         (b"\x00\x01\x02", "net.caffemodel: not a caffemodel, or a truncated one (3 bytes). Download it again."),
         (
             {"c": [W]},
-            "the caffemodel has 1 weights for it, and it needs 2 (filter, bias); give the caffemodel that belongs",
+            "the caffemodel has 1 weights for it, but it needs 2 (filter, bias); give the caffemodel that belongs",
         ),
         ({"d": [W, B]}, "the caffemodel has no weights for it; give the one that belongs to this prototxt."),
         (
             {"c": [W[:2], B]},
-            "the caffemodel's filter is 2x2x3x3, and it needs 3x2x3x3; give the caffemodel that belongs",
+            "the caffemodel's filter is 2x2x3x3, but it needs 3x2x3x3; give the caffemodel that belongs",
         ),
         (
             {"c": [W * np.nan, B]},

@@ -42,7 +42,7 @@ def test_references(tmp_path: Path) -> None:
     tl.compile("net", [x], [y], True, {"x": data, "y": data + 1}, folder=tmp_path)
     with np.load(tmp_path / "net_in_f32.npz") as found:
         np.testing.assert_array_equal(found["x"], data)
-    with pytest.raises(tl.LangError, match=r"^compile: output 'y' has a cosine of -1\.000, below 0\.99"):
+    with pytest.raises(tl.LangError, match=r"^compile: output 'y' has a cosine similarity of -1\.000, below 0\.99"):
         tl.compile("net", [x], [y], True, {"x": data, "y": -data - 1}, folder=tmp_path)
     tl.compile("net", [x], [y], True, {"x": data, "y": -data}, mlir_inference=False, folder=tmp_path)
 
@@ -67,7 +67,7 @@ def test_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         ),
         (
             {"embed_debug_info": True},
-            "compile: embed_debug_info is not supported; `tpuc profile` says where time goes.",
+            "compile: embed_debug_info is not supported; `tpuc profile` reports where time is spent.",
         ),
     ],
 )

@@ -235,10 +235,10 @@ def test_lstm(tmp_path: Path) -> None:
         (lambda x: tl.permute(x, [0, 1]), "permute: order [0, 1] is not a permutation of the 4 dimensions of 1x4x6x5."),
         (lambda x: tl.squeeze(x, [1]), "squeeze: "),
         (lambda x: tl.softmax(x, 4), "softmax: axis must be in -4..3 for 4 dimensions, this one is 4."),
-        (lambda x: tl.split(x, 1, 3), "split: [1, 1, 1] parts do not make up the 4 elements of axis 1."),
+        (lambda x: tl.split(x, 1, 3), "split: [1, 1, 1] parts do not add up to the 4 elements of axis 1."),
         (
             lambda x: tl.slice(x, [0, 3], [1, 2]),
-            "slice: nothing lies between [0, 3, 0, 0] and [1, 2, 6, 5]; choose others.",
+            "slice: no element lies between [0, 3, 0, 0] and [1, 2, 6, 5]; choose others.",
         ),
         (lambda x: tl.pad(x, padding=[1, 1]), "pad: padding has 2 numbers; give 8, two per dimension."),
         (

@@ -115,8 +115,8 @@ def test_inputs_and_outputs_of_compile(tmp_path: Path) -> None:
         return sentence(lambda: tl.compile("net", inputs, outputs, folder=tmp_path))
 
     assert refusal([], [y]) == "compile: a network needs inputs and outputs; give both."
-    assert refusal([y], [y]) == "compile: input 'BMTensor2' is computed; inputs are tensors of their own."
-    assert refusal([weight], [y]) == "compile: input 'BMTensor1' is a constant; inputs are tensors of their own."
+    assert refusal([y], [y]) == "compile: input 'BMTensor2' is computed; inputs are separate tensors."
+    assert refusal([weight], [y]) == "compile: input 'BMTensor1' is a constant; inputs are separate tensors."
     assert refusal([floats(1)], [y]) == (
         "compile: tensor 'BMTensor0' is neither computed nor constant; name it among the inputs, or give it data with "
         "is_const=True."
@@ -157,7 +157,7 @@ def test_names() -> None:
 @pytest.mark.parametrize(
     ("arguments", "wanted"),
     [
-        ({}, "Tensor: neither a shape nor data are given; give one of them."),
+        ({}, "Tensor: neither shape nor data are given; give one of them."),
         ({"shape": [1, 0]}, "Tensor 'BMTensor0': extents are at least 1, its shape is [1, 0]."),
         (
             {"shape": [1], "dtype": "float8"},
@@ -170,11 +170,11 @@ def test_names() -> None:
         ({"shape": [2], "is_const": True}, "Tensor 'BMTensor0': a constant needs data."),
         (
             {"shape": [1], "dtype": "int8", "data": np.array([200])},
-            "Tensor 'BMTensor0': its data are no int8; give whole numbers within its range.",
+            "Tensor 'BMTensor0': its data do not fit int8; give integers within its range.",
         ),
         (
             {"shape": [1], "dtype": "int8", "data": np.array([0.5])},
-            "Tensor 'BMTensor0': its data are no int8; give whole numbers within its range.",
+            "Tensor 'BMTensor0': its data do not fit int8; give integers within its range.",
         ),
         ({"shape": [1], "scale": 0.1}, "Tensor: tensor 'BMTensor0' is float32; scale and zero point are for integers."),
         (
@@ -183,7 +183,7 @@ def test_names() -> None:
         ),
         (
             {"shape": [1], "dtype": "int8", "zero_point": 128},
-            "Tensor: the zero point 128 of tensor 'BMTensor0' is no int8.",
+            "Tensor: the zero point 128 of tensor 'BMTensor0' does not fit int8.",
         ),
     ],
 )
@@ -265,7 +265,7 @@ def test_conv_result_types(dtype: str, wanted: str | None, got: str) -> None:
         ({"out_dtype": "int8"}, "conv_v2: out_dtype is 'int8'; use one of int32, uint32, float32, float16."),
         (
             {"out_dtype": "int32"},
-            "conv_v2: out_dtype is int32 for a float32 input; use a float type, or quantise the input.",
+            "conv_v2: out_dtype is int32 for a float32 input; use a float type, or quantize the input.",
         ),
         ({"input_zp": 3}, "conv_v2 (input_zp): tensor 'BMTensor0' is float32; scale and zero point are for integers."),
         ({"input_zp": [1, 2]}, "conv_v2: input_zp has 2 numbers; give one, or 4, one per input channel."),
@@ -324,12 +324,12 @@ def test_zero_points_are_noted_and_checked() -> None:
     tl.conv_v2(x, weight, input_zp=7)
     assert x.zero_point == 7
     assert sentence(lambda: tl.conv_v2(x, weight, input_zp=8)) == (
-        "conv_v2 (input_zp): tensor 'BMTensor0' has the zero point 7, and here it is 8; state the same one."
+        "conv_v2 (input_zp): tensor 'BMTensor0' has the zero point 7, but here it is 8; use the same one."
     )
     mixed = tl.Tensor(X)
     assert (
         sentence(lambda: tl.conv_v2(mixed, weight))
-        == "conv_v2: input and weight are float32 and int8; make both integers."
+        == "conv_v2: input and weight are float32 and int8; both must be integers."
     )
 
 
@@ -338,7 +338,7 @@ def test_sums_that_float_cannot_hold() -> None:
     weight = const(np.full((1, 2048, 1, 1), 127), "int8")
     assert sentence(lambda: tl.conv_v2(x, weight)) == (
         "conv_v2: its sums may reach 33292288, beyond the 24 bits that are exact here; use smaller weights, or "
-        "dequantise both operands."
+        "dequantize both operands."
     )
 
 
@@ -382,12 +382,12 @@ def test_integers_keep_their_meaning_or_are_refused(tmp_path: Path) -> None:
     np.testing.assert_array_equal(result(tl.relu(x), [x], tmp_path), np.maximum(x.data, 2))  # 0 is stored as 2
     assert sentence(lambda: tl.concat([x, other], axis=1)) == (
         "concat: tensor 'BMTensor0' has scale 0.5 and zero point 2, 'BMTensor1' has scale 0.5 and zero point 3; "
-        "requantise one of them."
+        "requantize one of them."
     )
     assert sentence(lambda: tl.sigmoid(x)) == (
         "sigmoid: tensor 'BMTensor0' is int8, and this computes floats; use tl.dequantize first."
     )
     assert sentence(lambda: tl.max(x, tl.Tensor((1, 4, 4, 4), dtype="int16"))).endswith("is int16; cast one of them.")
     assert sentence(lambda: tl.dequantize(integers(1, 4))).endswith(
-        "needs a scale, and a float type to become; it has int8."
+        "needs a scale and a float type to convert to; it has int8."
     )

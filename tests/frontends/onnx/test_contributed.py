@@ -186,7 +186,7 @@ def test_matrices_in_blocks(bits: int, zero: str, rows: int, tmp_path: Path) -> 
         (
             node("MatMulNBits", "x w s - g", "y", domain=MS, K=8, N=5, block_size=16),
             TEXT,
-            "rows in another order than their blocks (g_idx) are not supported.",
+            "rows in an order other than that of their blocks (g_idx) are not supported.",
         ),
         (
             node("MatMulNBits", "x x gamma", "y", domain=MS, K=8, N=5, block_size=16),

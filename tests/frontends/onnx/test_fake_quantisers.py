@@ -336,7 +336,7 @@ def test_chips_keep_to_the_bounds_of_four_bits(
     ("op", "domain", "weights", "attributes", "expected"),
     [
         ("Quant", QONNX, numbers(0, 0, 8), {}, "one of its scales is not above 0: quantize the network again."),
-        ("Quant", QONNX, numbers(1, 0, 2.5), {}, "2.5 is no number of bits from 1 to 32."),
+        ("Quant", QONNX, numbers(1, 0, 2.5), {}, "2.5 is not a number of bits from 1 to 32."),
         (
             "Quant",
             QONNX,

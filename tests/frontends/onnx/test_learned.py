@@ -261,12 +261,12 @@ TREE: Attributes = {
         (
             "LabelEncoder",
             {"keys_floats": [1.0], "values_strings": ["a"]},
-            "it works on text, and networks compute numbers; end the network before it with --output-names.",
+            "it works on text, but networks compute numbers; end the network before it with --output-names.",
         ),
         (
             "OneHotEncoder",
             {"cats_strings": ["a"]},
-            "its categories are texts, and networks compute numbers; begin the network behind it with --input-names.",
+            "its categories are texts, but networks compute numbers; start the network after it with --input-names.",
         ),
     ],
 )

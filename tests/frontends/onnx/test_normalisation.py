@@ -67,7 +67,7 @@ def test_descriptions_that_contradict_the_first_layers(
         imported(layers, weights, tmp_path, preset)
     found, _, given = ranges.partition(" of ")
     assert str(error.value) == (
-        f"{tmp_path / 'net.onnx'}: input 'x' is normalized by the network ('{layer}') as well: mean and scale turn "
-        f"bytes into {given}, and the network turns these into {found}. Describe the pictures otherwise, or with "
-        "--preprocess none as bytes."
+        f"{tmp_path / 'net.onnx'}: input 'x' is also normalized by the network ('{layer}'): mean and scale turn "
+        f"bytes into {given}, and the network turns these into {found}. Correct the preprocessing options, or "
+        "pass bytes with --preprocess none."
     )

@@ -319,7 +319,7 @@ REFUSALS = [
         "coordinate_transformation_mode 'tf_half_pixel_for_nn' is not supported",
     ),
     (node("Cast", "x", "y", to=8), "a cast from float to string is not supported: only numbers are"),
-    (node("NonZero", "x", "y"), "how many elements its result has depends on the data"),
+    (node("NonZero", "x", "y"), "the size of its result depends on the data"),
     (node("Bernoulli", "x", "y"), "its result is random"),
     (node("BitCast", "x", "y", to=6), "it reads the bits of float as int32"),
 ]

@@ -35,8 +35,8 @@ CASES: list[tuple[onnx.NodeProto, tuple[int, ...], Mapping[str, Array], int, str
         {"s": values(1, 2, 6)},
         17,
         (
-            "how many elements its result has depends on the data, and compiled shapes are static; end the network "
-            "before it, and --post puts decoding and suppression behind it."
+            "the size of its result depends on the data, but compiled shapes are static; cut the network "
+            "before it, and add decoding and suppression with --post."
         ),
     ),
     (

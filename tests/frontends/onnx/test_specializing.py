@@ -97,7 +97,7 @@ def test_the_command_compares_what_is_left(tmp_path: Path, capsys: pytest.Captur
         ),
         (
             ImportOptions(dims={"n": 1}, fixed_inputs={"sr": "1.5"}),
-            "input 'sr' holds int64, and --fix-input gives it 1.5. Give such numbers.",
+            "input 'sr' holds int64, but --fix-input gives it 1.5. Give numbers of this type.",
         ),
         (
             ImportOptions(dims={"n": 1}, fixed_inputs={"sr": "fast"}),

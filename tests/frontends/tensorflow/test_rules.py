@@ -17,23 +17,23 @@ FETCH = "tf_executor.fetch %a : f32"
 @each(
     ("operations", "sentence"),
     [
-        ("%a = tf.Identity %x : f32\n" + FETCH, "tf.Identity stands in it, wrap it in a tf_executor.island"),
+        ("%a = tf.Identity %x : f32\n" + FETCH, "tf.Identity is inside it; wrap it in a tf_executor.island"),
         (ISLAND + '"tf_executor.Exit"(%ka, %a) : (!tf_executor.control, f32) -> ()\n' + FETCH, "a control dependency"),
-        (ISLAND + "%b, %c, %k = tf_executor.Switch %x, %a : f32\n" + FETCH, "the predicate, is no bool"),
-        (ISLAND + "%b, %k = tf_executor.LoopCond %a : f32\n" + FETCH, "its operand is no bool"),
+        (ISLAND + "%b, %c, %k = tf_executor.Switch %x, %a : f32\n" + FETCH, "the predicate, is not a bool"),
+        (ISLAND + "%b, %k = tf_executor.LoopCond %a : f32\n" + FETCH, "its operand is not a bool"),
         (ISLAND + "%b, %k = tf_executor.Merge %ka : f32\n" + FETCH, "it has no input"),
-        (ISLAND + "%b, %k = tf_executor.SwitchN %a, %a {num_outs = 1 : i64} : f32\n" + FETCH, "no 32-bit integer"),
+        (ISLAND + "%b, %k = tf_executor.SwitchN %a, %a {num_outs = 1 : i64} : f32\n" + FETCH, "not a 32-bit integer"),
         (ISLAND + "%b, %k = tf_executor.Enter %a, %a : f32\n" + FETCH, "it takes 1 operands besides control"),
         (ISLAND + "%n, %t = tf_executor.NextIteration.Source : f32\n" + FETCH, "its token must go to one"),
         (
             "%n, %t = tf_executor.NextIteration.Source : i32\n" + ISLAND
             + '"tf_executor.NextIteration.Sink"(%t, %a) : (!tf_executor.token, f32) -> ()\n' + FETCH,
-            "its value has another type than the result of its source",
+            "its value does not have the type of its source's result",
         ),
         (
             "%a, %ka = tf_executor.island {\n%b, %k = tf_executor.Exit %x : f32\ntf_executor.yield %b : f32\n}\n"
             + FETCH,
-            "it stands outside of tf_executor.graph",
+            "it is outside of tf_executor.graph",
         ),
     ],
 )  # fmt: skip
@@ -44,7 +44,7 @@ def test_a_graph_that_breaks_a_rule_is_refused(operations: str, sentence: str, r
 
 def test_executor_ops_stand_in_graphs_only(registry: Registry) -> None:
     text = f"func.func @main(%x: f32) -> f32 {{\n{ISLAND}return %a : f32\n}}"
-    with pytest.raises(VerifyError, match=r"it stands outside of tf_executor\.graph"):
+    with pytest.raises(VerifyError, match=r"it is outside of tf_executor\.graph"):
         module_of(text, registry)
 
 

@@ -133,7 +133,7 @@ def test_branches_of_different_shapes(tmp_path: Path) -> None:
 
 def test_graphs_that_are_not_there(tmp_path: Path) -> None:
     said = refused(tmp_path, constant("c", np.array(True)), [way("ABS")], ["x"])
-    assert "is damaged: node 'y' runs graph 2, which is not there" in said
+    assert "is damaged: node 'y' runs graph 2, which does not exist" in said
 
 
 def test_graphs_inside_themselves(tmp_path: Path) -> None:
@@ -144,14 +144,14 @@ def test_graphs_inside_themselves(tmp_path: Path) -> None:
         ["r"],
     )
     said = refused(tmp_path, constant("c", np.array(True)), [again, way("ABS")], ["x"])
-    assert "its subgraphs lie more than 8 deep in each other" in said
+    assert "its subgraphs are nested more than 8 deep" in said
 
 
 def test_everything_wrong_inside_is_told(tmp_path: Path) -> None:
     said = refused(tmp_path, constant("c", np.array(True)), [way("RFFT2D"), way("ABS")], ["x"])
     assert said.endswith(
-        "node 'y/branch/r' (RFFT2D): it computes complex numbers: compute spectra before the network, or write them as "
-        "matrix products."
+        "node 'y/branch/r' (RFFT2D): it computes complex numbers: compute spectra before the network, or express them "
+        "as matrix products."
     )
 
 

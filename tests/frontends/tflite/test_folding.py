@@ -161,7 +161,7 @@ def test_a_range_may_be_empty(tmp_path: Path) -> None:
         ("GATHER", [TABLE, ints(3)], "out of bounds"),
         ("RANGE", [np.array(n, np.int32) for n in (0, 1, 0)], "division by zero"),
         ("STRIDED_SLICE", [TABLE, ints(0), ints(1), ints(0)], "do not fit each other"),
-        ("STRIDED_SLICE", [TABLE, ints(0, 0, 0), ints(1, 1, 1), ints(1, 1, 1)], "it cuts 3 dimensions"),
+        ("STRIDED_SLICE", [TABLE, ints(0, 0, 0), ints(1, 1, 1), ints(1, 1, 1)], "it slices 3 dimensions"),
         ("TRANSPOSE", [TABLE, ints(0, 0)], "repeated axis"),
     ],
 )

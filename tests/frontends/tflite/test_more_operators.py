@@ -56,7 +56,7 @@ def test_parts_by_index(tmp_path: Path) -> None:
 @each(
     ("op", "operands", "shape", "sentence"),
     [
-        ("GATHER_ND", [X, ints("i", [[2, 0]])], (1, 4, 8), "it takes elements 2 to 2 of a dimension of 2"),
+        ("GATHER_ND", [X, ints("i", [[2, 0]])], (1, 4, 8), "it selects elements 2 to 2 of a dimension of 2"),
         ("GATHER_ND", [X, ints("i", [[0] * 5])], (1,), r"indices of \[1, 5\] do not fit"),
         (
             "ONE_HOT",
@@ -64,8 +64,13 @@ def test_parts_by_index(tmp_path: Path) -> None:
             (1,),
             "a depth of 0",
         ),
-        ("MIRROR_PAD", [X, ints("p", [[0, 0], [7, 0], [0, 0], [0, 0]])], (1,), "more than a mirror shows"),
-        ("SCATTER_ND", [ints("i", [[4]]), Tensor("x", (1, 3)), ints("s", [4, 3])], (4, 3), "it takes elements 4 to 4"),
+        ("MIRROR_PAD", [X, ints("p", [[0, 0], [7, 0], [0, 0], [0, 0]])], (1,), "too many to mirror"),
+        (
+            "SCATTER_ND",
+            [ints("i", [[4]]), Tensor("x", (1, 3)), ints("s", [4, 3])],
+            (4, 3),
+            "it selects elements 4 to 4",
+        ),
     ],
 )
 def test_indices_outside(

@@ -61,14 +61,15 @@ def test_missing_file(tmp_path: Path) -> None:
 
 def test_another_format(tmp_path: Path) -> None:
     assert sentence(b"\x08\x07\x12\x07pytorch:\x05model", tmp_path) == (
-        "network.tflite: not a TFLite file, or a truncated one (18 bytes): it does not have the mark TFL3. Export or "
+        "network.tflite: not a TFLite file, or a truncated one (18 bytes): it lacks the identifier TFL3. Export or "
         "download it again."
     )
 
 
 def test_schema_version(tmp_path: Path) -> None:
     assert sentence(tflite_file([X, Y], [ABS], ["x"], ["y"], version=2), tmp_path) == (
-        "network.tflite: has schema version 2, and version 3 is supported. Convert the network again with a current "
+        "network.tflite: has schema version 2, but only version 3 is supported. Convert the network again with a "
+        "current "
         "converter."
     )
 
@@ -93,7 +94,7 @@ def test_a_way_out_with_output_names(tmp_path: Path) -> None:
     content = tflite_file(tensors, [Node("ABS", ["x"], ["a"]), Node("RFFT2D", ["a"], ["y"])], ["x"], ["y"])
     read(content, tmp_path, ImportOptions("n", output_names=("a",)))
     assert sentence(content, tmp_path, ImportOptions("n", output_names=("aa",))) == (
-        "network.tflite: there is no computed tensor 'aa' to be an output. Did you mean 'a'?"
+        "network.tflite: no computed tensor is named 'aa' (--output-names). Did you mean 'a'?"
     )
 
 
@@ -113,12 +114,12 @@ def test_a_way_out_with_output_names(tmp_path: Path) -> None:
         (
             [X, Y],
             [ABS, ABS],
-            "node 'y' (ABS) computes tensor 'y', which is there already. Export the network again.",
+            "node 'y' (ABS) computes tensor 'y', which already exists. Export the network again.",
         ),
         (
             [X, Tensor("y", (1, 5))],
             [ABS],
-            "node 'y' (ABS): tensor 'y' is stated as 1x5, and its operands make it 1x4. Export the network again.",
+            "node 'y' (ABS): tensor 'y' is declared as 1x5, and its operands make it 1x4. Export the network again.",
         ),
         (
             [X, constant("w", values(1, 3)), Y],
@@ -152,7 +153,7 @@ def test_a_way_out_with_output_names(tmp_path: Path) -> None:
             [Tensor("x", (1, 4), "INT8", None, (0.1,), (0,)), Tensor("y", (1, 4), "INT8", None, (0.1,), (0,))],
             [Node("NEG", ["x"], ["y"])],
             (
-                "node 'y' (NEG): the runtime turns the stored integers around without looking at scales: export this "
+                "node 'y' (NEG): the runtime negates stored integers without regard to scales: export this "
                 "node as float."
             ),
         ),
@@ -160,16 +161,16 @@ def test_a_way_out_with_output_names(tmp_path: Path) -> None:
             [Tensor("x", (1, 4), "INT8", None, (0.1,), (0,)), Tensor("y", (1, 4), "INT8", None, (0.1,), (3,))],
             [Node("L2_NORMALIZATION", ["x"], ["y"])],
             (
-                "node 'y' (L2_NORMALIZATION): its result 'y' has scale 0.10000000149011612 and zero point 3, and "
-                "LiteRT gives 0.0078125 and 0: quantise it so."
+                "node 'y' (L2_NORMALIZATION): its result 'y' has scale 0.10000000149011612 and zero point 3, but "
+                "LiteRT uses 0.0078125 and 0: quantize it that way."
             ),
         ),
         (
             [Tensor(name, (1, 4), "INT16", None, (0.1,), (0,)) for name in "xy"],
             [Node("SQUARED_DIFFERENCE", ["x", "x"], ["y"])],
             (
-                "node 'y' (SQUARED_DIFFERENCE): LiteRT has it for operands of 8 bits with one scale each: quantise "
-                "them so."
+                "node 'y' (SQUARED_DIFFERENCE): LiteRT supports it for 8-bit operands with one scale each: quantize "
+                "them that way."
             ),
         ),
         (
@@ -180,7 +181,7 @@ def test_a_way_out_with_output_names(tmp_path: Path) -> None:
         (
             [Tensor("x", (1, 4), "INT8", None, (-0.1,), (0,)), Y],
             [ABS],
-            "tensor 'x' has a quantisation scale that is not a positive number. Export or download it again.",
+            "tensor 'x' has a quantization scale that is not a positive number. Export or download it again.",
         ),
         (
             [Tensor("x", (1 << 20, 1 << 20)), Y],
@@ -190,7 +191,7 @@ def test_a_way_out_with_output_names(tmp_path: Path) -> None:
         (
             [X, Tensor("w", (1, 4), "FLOAT32", np.zeros(3, np.float32)), Y],
             [Node("ADD", ["x", "w"], ["y"], ("AddOptions", {}))],
-            "weight 'w' has 12 bytes, and its shape 1x4 of FLOAT32 needs 16. Export or download it again.",
+            "weight 'w' has 12 bytes, but its shape 1x4 of FLOAT32 needs 16. Export or download it again.",
         ),
     ],
 )
@@ -213,7 +214,7 @@ def test_a_list_that_claims_more_than_the_file_holds(tmp_path: Path) -> None:
     start = table.Vector(table.Offset(6)) - 4  # the length of the list of operator codes
     content = bytearray(VALID_FILE)
     content[start : start + 4] = flatbuffers.number_types.UOffsetTFlags.py_type(1 << 31).to_bytes(4, "little")
-    assert "claims 2147483648 entries, more than its bytes can hold" in sentence(bytes(content), tmp_path)
+    assert "claims 2147483648 entries, more than the file can hold" in sentence(bytes(content), tmp_path)
 
 
 @each("keep", range(0, len(NETWORK), 37))
@@ -257,6 +258,6 @@ def test_variables_are_no_damage(tmp_path: Path) -> None:
     free = read(tflite_file(tensors, nodes, ["x"], ["y"]), tmp_path)
     assert "top.Abs" in [operation.op.name for operation in free.main.operations]
     lost = tflite_file([X, Y], [ABS, Node("", ["y"], [], custom="Log")], ["x"], ["y"])
-    assert "operator 1 (Log) has no result, so nothing tells what it does to the" in sentence(lost, tmp_path)
+    assert "operator 1 (Log) has no result, so its effect on the network is unknown" in sentence(lost, tmp_path)
     damaged = tflite_file([X, Y], [ABS, Node("ABS", ["x"], [])], ["x"], ["y"])
     assert "is damaged: operator 1 (ABS) has no result. Export or download it again." in sentence(damaged, tmp_path)

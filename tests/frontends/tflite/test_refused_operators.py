@@ -55,29 +55,29 @@ def lstm(*missing: int, **more: Tensor) -> tuple[list[Tensor], list[str]]:
 
 
 CASES: list[tuple[str, list[Tensor], Tensor, Options, str]] = [
-    ("RESIZE_BILINEAR", [X, ints(3, 3)], Y, None, "its operand 'x' has 2 dimensions, and an image has 4."),
-    ("RESIZE_BILINEAR", [IMAGE, ints(3, 0)], Y, None, "its size [3, 0] is not that of an image."),
+    ("RESIZE_BILINEAR", [X, ints(3, 3)], Y, None, "its operand 'x' has 2 dimensions, but an image has 4."),
+    ("RESIZE_BILINEAR", [IMAGE, ints(3, 0)], Y, None, "its size [3, 0] is not an image size."),
     ("SUM", [X, ints(2)], Y, None, "axis 2 is not one of the 2 dimensions of its operand."),
     (
         "CUMSUM",
         [BYTES, number(0)],
         RESULT,
         None,
-        "LiteRT has no quantised form of it either: export this node as float.",
+        "LiteRT has no quantized form of it either: export this node as float.",
     ),
     (
         "SCATTER_ND",
         [ints([1], name="i"), BYTES, ints(2, 4, name="s")],
         RESULT,
         None,
-        "quantised updates are not supported: export this node as float.",
+        "quantized updates are not supported: export this node as float.",
     ),
     (
         "REDUCE_PROD",
         [BYTES, ints(1)],
         RESULT,
         None,
-        "products of quantised values are not supported: export this node as float.",
+        "products of quantized values are not supported: export this node as float.",
     ),
     ("QUANTIZE", [X], Y, None, "its result 'y' has no scale."),
     (
@@ -92,7 +92,7 @@ CASES: list[tuple[str, list[Tensor], Tensor, Options, str]] = [
         [constant("c", np.array([True, False])), X, constant("w", values(2, 4))],
         Y,
         None,
-        "a condition that chooses whole parts is not supported: export it with SELECT_V2.",
+        "a condition that selects along the first dimension is not supported: export it with SELECT_V2.",
     ),
     ("RESHAPE", [X, ints(3, -1)], Y, None, "[2, 4] cannot become [3, 2]."),
     ("EXPAND_DIMS", [X, number(4)], Y, None, "axis 4 is not a place among 2 dimensions."),
@@ -101,7 +101,7 @@ CASES: list[tuple[str, list[Tensor], Tensor, Options, str]] = [
         [X],
         Y,
         ("SqueezeOptions", {"SqueezeDims": [1]}),
-        "it takes away dimensions of [2, 4] whose extent is not 1.",
+        "it removes dimensions of [2, 4] whose extent is not 1.",
     ),
     ("TRANSPOSE", [X, ints(0, 0)], Y, None, "[0, 0] is not a permutation of 2 dimensions."),
     ("PAD", [X, ints([1, 1])], Y, None, "it pads 1 dimensions of 2."),
@@ -119,7 +119,7 @@ CASES: list[tuple[str, list[Tensor], Tensor, Options, str]] = [
         cuts([0, 0, 0], [1, 1, 1], [1, 1, 1]),
         Y,
         None,
-        "it cuts 3 dimensions, and its operand has 2.",
+        "it slices 3 dimensions, but its operand has 2.",
     ),
     (
         "STRIDED_SLICE",
@@ -135,7 +135,7 @@ CASES: list[tuple[str, list[Tensor], Tensor, Options, str]] = [
         ("StridedSliceOptions", {"Offset": True}),
         "its ends count from its begins (offset), which is not supported; state them from 0.",
     ),
-    ("STRIDED_SLICE", cuts([1], [1], [1]), Y, None, "it takes nothing of its operand."),
+    ("STRIDED_SLICE", cuts([1], [1], [1]), Y, None, "it selects nothing of its operand."),
     (
         "SPLIT_V",
         [X, ints(1, 2, name="s"), number(1)],
@@ -143,10 +143,10 @@ CASES: list[tuple[str, list[Tensor], Tensor, Options, str]] = [
         None,
         "extent 4 cannot be split into 1 parts of [1, 2].",
     ),
-    ("UNPACK", [X], Y, ("UnpackOptions", {"Axis": 1}), "extent 4 gives 4 results, and it has 1."),
+    ("UNPACK", [X], Y, ("UnpackOptions", {"Axis": 1}), "extent 4 gives 4 results, but it has 1."),
     ("TILE", [X, ints(1, 0)], Y, None, "[1, 0] repetitions do not fit 2 dimensions."),
     ("BROADCAST_TO", [X, ints(3, 4)], Y, None, "[2, 4] cannot be broadcast to [3, 4]."),
-    ("SPACE_TO_DEPTH", [IMAGE], Y, None, "its block_size is 0, and must be positive."),
+    ("SPACE_TO_DEPTH", [IMAGE], Y, None, "its block_size is 0, but must be positive."),
     (
         "CONV_2D",
         [IMAGE, FILTER],
@@ -159,14 +159,14 @@ CASES: list[tuple[str, list[Tensor], Tensor, Options, str]] = [
         [IMAGE, FILTER],
         Y,
         ("Conv2DOptions", {"StrideH": 0, "StrideW": 1}),
-        "its strides are [0, 1], and must be positive.",
+        "its strides are [0, 1], but must be positive.",
     ),
     (
         "CONV_2D",
         [IMAGE, FILTER],
         Y,
         ("Conv2DOptions", {"StrideH": 1, "StrideW": 1, "DilationHFactor": 0}),
-        "its dilations are [0, 1], and must be positive.",
+        "its dilations are [0, 1], but must be positive.",
     ),
     (
         "CONV_2D",
@@ -195,7 +195,7 @@ CASES: list[tuple[str, list[Tensor], Tensor, Options, str]] = [
         [BYTES, constant("w", np.ones((3, 4), np.int8), [0.1], [0]), constant("b", np.ones(3, np.int16))],
         RESULT,
         ("FullyConnectedOptions", {}),
-        "its bias 'b' holds int16, and its other operands are quantised.",
+        "its bias 'b' holds int16, but its other operands are quantized.",
     ),
     (
         "FULLY_CONNECTED",
@@ -216,7 +216,7 @@ CASES: list[tuple[str, list[Tensor], Tensor, Options, str]] = [
         [X, table(4, 3, "w")],
         Y,
         ("BatchMatMulOptions", {"AsymmetricQuantizeInputs": True}),
-        "operands that are quantised at run time are not supported.",
+        "operands quantized at run time are not supported.",
     ),
     (
         "UNIDIRECTIONAL_SEQUENCE_RNN",
@@ -237,14 +237,14 @@ CASES: list[tuple[str, list[Tensor], Tensor, Options, str]] = [
         [BYTES, table(6, 4, "f"), table(6, 3, "t")],
         RESULT,
         ("SVDFOptions", {"Rank": 1}),
-        "it has no state that is a variable tensor of its own.",
+        "its state is not a separate variable tensor.",
     ),
     (
         "SVDF",
         [X, table(6, 4, "f"), table(6, 3, "t")],
         Y,
         ("SVDFOptions", {"Rank": 2}),
-        "it has no state that is a variable tensor of its own.",
+        "its state is not a separate variable tensor.",
     ),
     (
         "GATHER",
@@ -265,7 +265,7 @@ CASES: list[tuple[str, list[Tensor], Tensor, Options, str]] = [
         [Tensor("x", (2,), "INT32"), number(4, "d"), constant("on", values(2)), constant("off", values(1))],
         Y,
         ("OneHotOptions", {"Axis": -1}),
-        "the on value is not one number.",
+        "the on value must be a single number.",
     ),
     ("SOFTMAX", [Tensor("x", ())], Tensor("y", ()), ("SoftmaxOptions", {"Beta": 1.0}), "its operand has no dimension."),
     (
@@ -273,14 +273,14 @@ CASES: list[tuple[str, list[Tensor], Tensor, Options, str]] = [
         [IMAGE],
         Y,
         ("LocalResponseNormalizationOptions", {"Radius": 1024}),
-        "its radius is 1024, and must be below 1024.",
+        "its radius is 1024, but must be below 1024.",
     ),
     (
         "FULLY_CONNECTED",
         [BYTES, table(3, 4, "w")],
         RESULT,
         ("FullyConnectedOptions", {}),
-        "its weight 'w' is not quantised, and its other operands are.",
+        "its weight 'w' is not quantized, but its other operands are.",
     ),
     ("TILE", [X, ints(1 << 20, 1 << 20)], Y, None, "its result of 2097152x4194304 has more than 268435456 elements."),
 ]
@@ -340,13 +340,13 @@ def test_lstms_of_integers_state_their_scales(tmp_path: Path) -> None:
         return dataclasses.replace(tensor, scales=(), zeros=()) if tensor.name == "w2" else tensor
 
     assert told(Layer(), bare) == (
-        "node 'y' (UNIDIRECTIONAL_SEQUENCE_LSTM): its operand 'w2' has no scale for all of it, and its result has one."
+        "node 'y' (UNIDIRECTIONAL_SEQUENCE_LSTM): its operand 'w2' has no single scale, but its result has one."
     )
     assert told(Layer(outputs=10), lambda tensor: tensor, with_inner=False) == (
-        "node 'y' (UNIDIRECTIONAL_SEQUENCE_LSTM): it does not state the scale of what it projects."
+        "node 'y' (UNIDIRECTIONAL_SEQUENCE_LSTM): it does not state the scale of the projected values."
     )
     assert told(Layer(steps=1025, count=1, inputs=2, units=2, norm=True), lambda tensor: tensor) == (
-        "node 'y' (UNIDIRECTIONAL_SEQUENCE_LSTM): its steps are unrolled, at most 1024, but it has 1025."
+        "node 'y' (UNIDIRECTIONAL_SEQUENCE_LSTM): at most 1024 steps can be unrolled, but it has 1025."
     )
 
 
@@ -370,7 +370,7 @@ def test_a_state_of_8_bits(tmp_path: Path) -> None:
 
 def test_an_operand_that_is_left_out(tmp_path: Path) -> None:
     assert node_sentence(tmp_path, Node("ADD", ["x", ""], ["y"], ("AddOptions", {})), [X, Y], ["x"]) == (
-        "node 'y' (ADD): an operand that it needs is missing."
+        "node 'y' (ADD): a required operand is missing."
     )
 
 
@@ -401,7 +401,7 @@ def test_constants_that_cannot_be_computed(op: str, left: Tensor, expected: str,
         (
             [X, Y],
             ((2, 4), (2, 4)),
-            "has 1 inputs (x), and 2 shapes are given. Give one for each.",
+            "has 1 inputs (x), but 2 shapes are given. Give one for each.",
         ),
         ([constant("x", values(2, 4)), Y], (), "input 'x' is a constant. Export the network again."),
         (
@@ -422,7 +422,7 @@ def test_inputs(tensors: list[Tensor], shapes: tuple[tuple[int, ...], ...], expe
         (Tensor("w", (2, 4), "COMPLEX64", values(2, 4)), "weight 'w' holds elements of COMPLEX64. Export it as float."),
         (
             Tensor("w", (2, 4), "INT4", np.zeros(3, np.int8)),
-            "weight 'w' has 3 bytes, and its shape 2x4 of INT4 needs 4. Export or download it again.",
+            "weight 'w' has 3 bytes, but its shape 2x4 of INT4 needs 4. Export or download it again.",
         ),
     ],
 )

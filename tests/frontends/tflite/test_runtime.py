@@ -255,8 +255,7 @@ def test_peepholes_before_a_narrow_projection(tmp_path: Path) -> None:
     with pytest.raises(ImportRefused) as caught:
         read(layer.content(), tmp_path)
     assert str(caught.value).endswith(
-        "in integers LiteRT mixes up units that have peepholes and are projected to another number: "
-        "export this node as float."
+        "for integers LiteRT confuses units with peepholes and a projection to another size: export this node as float."
     )
     (stored,) = run_litert(layer.content(), "BUILTIN_REF", layer.fed(1))
     real = dataclasses.replace(layer, real=True)
@@ -449,5 +448,5 @@ def test_forms_that_litert_does_not_have(op: str, tmp_path: Path) -> None:
     content = tflite_file([*operands, tensor("INT8", "y", 0.1, 3)], [node], ["x"], ["y"])
     with pytest.raises(RuntimeError, match="failed to prepare"):
         run_litert(content, "BUILTIN_REF", stored("int8", *operands[0].shape))
-    with pytest.raises(ImportRefused, match="LiteRT has no quantised form of it either"):
+    with pytest.raises(ImportRefused, match="LiteRT has no quantized form of it either"):
         read(content, tmp_path)

@@ -127,12 +127,12 @@ def test_the_reference_reads_the_same(tmp_path: Path) -> None:
 
 ENDS, PLACES = np.array([0, 1, 1, 3], np.int32), np.array([1, 0, 3], np.int32)
 FAULTS: dict[str, tuple[Sparsity, str]] = {
-    "levels": (Sparsity((0, 1), (), [3]), "its 1 levels walk the dimensions 0, 1 of 2"),
-    "order": (Sparsity((0, 0), (), [3, (ENDS, PLACES)]), "its 2 levels walk the dimensions 0, 0 of 2"),
-    "size": (Sparsity((0, 1), (), [2, (ENDS, PLACES)]), "a dense level has 2 places where the dimension has 3"),
+    "levels": (Sparsity((0, 1), (), [3]), "its 1 levels cover the dimensions 0, 1 of 2"),
+    "order": (Sparsity((0, 0), (), [3, (ENDS, PLACES)]), "its 2 levels cover the dimensions 0, 0 of 2"),
+    "size": (Sparsity((0, 1), (), [2, (ENDS, PLACES)]), "a dense level has 2 positions, but the dimension has 3"),
     "segments": (Sparsity((0, 1), (), [3, (ENDS[1:], PLACES)]), "a compressed level has 3 segment ends for 3 nodes"),
-    "place": (Sparsity((0, 1), (), [3, (ENDS, PLACES + 1)]), "a compressed level names a place outside of 0 to 3"),
-    "values": (Sparsity((0, 1), (), [3, 4]), "it has room for 12 values and stores 3"),
+    "place": (Sparsity((0, 1), (), [3, (ENDS, PLACES + 1)]), "a compressed level names a position outside of 0 to 3"),
+    "values": (Sparsity((0, 1), (), [3, 4]), "it has room for 12 values but stores 3"),
     "blocks": (Sparsity((0, 1, 2), (1,), [3, (ENDS, PLACES), 3]), "its blocks do not divide its dimensions"),
     "empty": (Sparsity((0, 1, 2), (1,), [3, (ENDS, PLACES), 0]), "it has blocks without elements"),
 }
@@ -144,7 +144,7 @@ def test_what_does_not_fit_together_is_damage(name: str, tmp_path: Path) -> None
     with pytest.raises(InvalidModel) as caught:
         read(network(how, np.array([2, 3, -1], np.float32)), tmp_path)
     assert str(caught.value).endswith(
-        f"is damaged: weight 'w' is stored sparse, and {reason}. Export or download it again."
+        f"is damaged: weight 'w' is stored sparse, but {reason}. Export or download it again."
     )
 
 
@@ -157,5 +157,5 @@ def test_values_that_end_within_one_are_damage(tmp_path: Path) -> None:
     weight = Tensor("w", (3, 4), "FLOAT32", np.zeros(7, np.uint8), sparsity=Sparsity((0, 1), (), [3, (ENDS, PLACES)]))
     nodes = [Node("FULLY_CONNECTED", ["x", "w", ""], ["y"], ("FullyConnectedOptions", {}))]
     content = tflite_file([Tensor("x", (1, 4)), weight, Tensor("y", (1, 3))], nodes, ["x"], ["y"])
-    with pytest.raises(InvalidModel, match=r"weight 'w' has 7 bytes, no whole number of FLOAT32\. Export or download"):
+    with pytest.raises(InvalidModel, match=r"weight 'w' has 7 bytes, not a multiple of FLOAT32\. Export or download"):
         read(content, tmp_path)

@@ -94,7 +94,7 @@ def log(node: ForeignNode, build: ImportBuilder) -> Value:
     stated = parameters(node, "log_param")
     factor = _log_of_base(node, build, stated.get("base", -1.0))
     if factor == 0.0:
-        raise build.refuse(node, "there is no logarithm to the base 1")
+        raise build.refuse(node, "a logarithm to base 1 does not exist")
     ops = [*_affine(stated.get("scale", 1.0), stated.get("shift", 0.0)), top.Log(), *_affine(1.0 / factor, 0.0)]
     return chain(build, only_bottom(node, build), ops, node.outputs[0])
 
@@ -116,5 +116,5 @@ def _log_of_base(node: ForeignNode, build: ImportBuilder, base: float) -> float:
     if base == -1.0:
         return 1.0
     if not base > 0:
-        raise build.refuse(node, f"base {base:g} is neither positive nor -1, which stands for e")
+        raise build.refuse(node, f"base {base:g} must be positive, or -1 for e")
     return math.log(base)

@@ -152,7 +152,7 @@ def dummy_data(node: ForeignNode, build: ImportBuilder) -> Sequence[Value]:
         shape = shapes[index if len(shapes) == count else 0]
         filler = fillers[index if len(fillers) == count else 0]
         if filler.get("type", "constant") != "constant":
-            raise build.refuse(node, "random data are not supported; replace it by an Input layer")
+            raise build.refuse(node, "random data are not supported; replace the layer by an Input layer")
         if not 0 < math.prod(shape) <= MOST_DUMMY_NUMBERS:
             raise build.refuse(node, f"its data would have {math.prod(shape)} numbers")
         values.append(build.weight(name, fill(np.random.default_rng(0), Blob("data", shape, filler))))

@@ -21,12 +21,15 @@ _TINY = (10, 14, 23, 27, 37, 58, 81, 82, 135, 169, 344, 319)
 def proposal(node: ForeignNode, build: ImportBuilder) -> Value:
     """Import a Proposal with two bottoms. A third bottom, the image size, is ignored, as shapes are static."""
     if len(node.inputs) not in (2, 3):
-        raise build.refuse(node, f"needs 2 or 3 bottoms, and has {len(node.inputs)}")
+        raise build.refuse(node, f"needs 2 or 3 bottoms, but has {len(node.inputs)}")
     stated = parameters(node, "proposal_param")
     for name, fixed in (("ratio", RATIOS), ("scale", SCALES)):
         given = tuple(float(number) for number in stated.get(name, ())) or fixed
         if given != fixed:
-            raise build.refuse(node, f"anchors have the {name}s {_listed(fixed)}, and it states {_listed(given)}")
+            raise build.refuse(
+                node,
+                f"only anchors with the {name}s {_listed(fixed)} are supported, this layer states {_listed(given)}",
+            )
     for name in ("min_size", "pre_nms_topn"):
         if stated.get(name, 0):
             raise build.refuse(node, f"{name} is not supported: all boxes above rpn_obj_threshold count")
@@ -101,7 +104,7 @@ def _anchors(node: ForeignNode, build: ImportBuilder, stated: Parameters, versio
     try:
         return [int(word) for word in text.split(",")]
     except ValueError:
-        raise build.refuse(node, f"its anchors '{text}' are not whole numbers between commas") from None
+        raise build.refuse(node, f"its anchors '{text}' are not comma-separated integers") from None
 
 
 def _number(
@@ -110,7 +113,7 @@ def _number(
     """Return a positive integer parameter."""
     value = stated.get(name, otherwise)
     if value is None or value < 1:
-        raise build.refuse(node, f"its {name} is {'missing' if value is None else value}, and must be positive")
+        raise build.refuse(node, f"its {name} is {'missing' if value is None else value}, but must be positive")
     return int(value)
 
 

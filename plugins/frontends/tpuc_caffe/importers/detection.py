@@ -27,7 +27,7 @@ def prior_box(node: ForeignNode, build: ImportBuilder) -> Value:
     height, width = _image_size(stated, build.shape(node.inputs[1]))
     if rows * columns * len(sizes) > MOST_PRIORS:
         raise build.refuse(
-            node, f"{rows}x{columns} places with {len(sizes)} boxes each are more than a network can use"
+            node, f"{rows}x{columns} positions with {len(sizes)} boxes each exceed what a network can use"
         )
     step_h, step_w = pair(stated, "", "step_h", "step_w", stated.get("step", 0))
     offset = stated.get("offset", 0.5)

@@ -107,7 +107,7 @@ def mvn(node: ForeignNode, build: ImportBuilder) -> Value:
     x, stated, name = only_bottom(node, build), parameters(node, "mvn_param"), node.outputs[0]
     axes = tuple(range(1 if stated.get("across_channels", False) else 2, x.tensor.rank))
     if not axes:
-        raise build.refuse(node, "its operand has no rows and columns to take the mean of")
+        raise build.refuse(node, "its operand has no rows and columns to average")
     mean = build.build(top.Reduce(axes=axes, mode="ReduceMean"), [x], f"{name}_mean")
     is_scaled = stated.get("normalize_variance", True)
     centred = build.build(top.Sub(), [x, mean], f"{name}_centred" if is_scaled else name)

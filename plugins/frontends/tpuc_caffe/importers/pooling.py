@@ -22,7 +22,9 @@ def pooling(node: ForeignNode, build: ImportBuilder) -> Value:
     if method == "STOCHASTIC":
         raise build.refuse(node, "stochastic pooling draws random numbers; use MAX or AVE")
     if len(node.outputs) > 1:
-        raise build.refuse(node, "the places of the maxima, its second top, are not supported: enlarge without them")
+        raise build.refuse(
+            node, "the positions of the maxima, its second top, are not supported: upsample without them"
+        )
     size: Shape = x.tensor.dims[2:]
     if stated.get("global_pooling", False):
         op = top.MaxPool(kernel_shape=size) if method == "MAX" else top.AvgPool(kernel_shape=size)
@@ -32,7 +34,7 @@ def pooling(node: ForeignNode, build: ImportBuilder) -> Value:
     pad = pair(stated, "pad", "pad_h", "pad_w", 0)
     if min(kernel) < 1 or min(strides) < 1 or min(pad) < 0:
         raise build.refuse(
-            node, f"a kernel of {list(kernel)}, stride {list(strides)} and pad {list(pad)} are no window"
+            node, f"a kernel of {list(kernel)}, stride {list(strides)} and pad {list(pad)} do not form a window"
         )
     ends = _ends(node, build, stated, size, kernel, strides, pad)
     rounded_up = ends != pad

@@ -43,7 +43,7 @@ def matrix_product(node: ForeignNode, build: ImportBuilder) -> Value:
     left, right = (build.value(name) for name in node.inputs)
     for name in ("dim_1", "dim_2", "dim_3", "blob_num"):
         if name in stated:
-            raise build.refuse(node, f"{name} is not supported: reshape the bottoms to the matrices that it means")
+            raise build.refuse(node, f"{name} is not supported: reshape the bottoms to matrices")
     left_turned, right_turned = stated.get("transpose_a", False), stated.get("transpose_b", False)
     op = top.MatMul(left_transpose=left_turned, right_transpose=right_turned)
     return build.build(op, [left, right, build.none()], node.outputs[0])

@@ -20,7 +20,7 @@ def continuation_indicator(node: ForeignNode, build: ImportBuilder) -> Value:
     stated = parameters(node, "continuation_indicator_param")
     steps, count = stated.get("time_step", 0), stated.get("batch_size", 1)
     if min(steps, count) < 1 or steps * count > 1 << 24:
-        raise build.refuse(node, f"{steps} steps of {count} sequences are not possible")
+        raise build.refuse(node, f"{steps} steps of {count} sequences are out of range")
     return build.weight(
         node.outputs[0], np.minimum(np.arange(steps * count, dtype=np.float32) // count, 1).reshape(steps, count)
     )
@@ -46,7 +46,8 @@ def lstm(node: ForeignNode, build: ImportBuilder) -> Value:
         if indicator is None or indicator[1:].min(initial=1) != 1:
             raise build.refuse(
                 node,
-                f"its sequences begin where '{node.inputs[1]}' says at run time; make that a ContinuationIndicator",
+                f"the starts of its sequences are computed at run time by '{node.inputs[1]}'; use a "
+                "ContinuationIndicator",
             )
     steps, count, *rest = x.tensor.dims
     inputs = math.prod(rest)

@@ -17,11 +17,11 @@ def upsample(node: ForeignNode, build: ImportBuilder) -> Value:
     scale_h = stated.get("scale_h", stated.get("stride_h", scale))
     scale_w = stated.get("scale_w", stated.get("stride_w", scale))
     if x.tensor.rank != 4 or min(scale_h, scale_w) < 1:
-        raise build.refuse(node, f"only images (n, c, h, w) can be enlarged, and by whole factors, not {scale}")
+        raise build.refuse(node, f"only images (n, c, h, w) can be enlarged, and by integer factors, not {scale}")
     if stated.get("upsample_h", 0) or stated.get("upsample_w", 0):
         raise build.refuse(node, "upsample_h and upsample_w are not supported; state a scale")
     if stated.get("pad_out_h", False) or stated.get("pad_out_w", False):
-        raise build.refuse(node, "pad_out_h and pad_out_w are not supported: they cut off a row or column")
+        raise build.refuse(node, "pad_out_h and pad_out_w are not supported: they crop a row or column")
     if scale_h == scale_w == 1:
         return x
     return build.build(top.Upsample(scale_h=scale_h, scale_w=scale_w), [x], node.outputs[0])
@@ -37,7 +37,7 @@ def interp(node: ForeignNode, build: ImportBuilder) -> Value:
     n, c, *size = x.tensor.dims
     size = [extent + begin + end for extent in size]
     if begin > 0 or end > 0 or min(size) < 1:
-        raise build.refuse(node, f"pad_beg {begin} and pad_end {end} must cut off less than everything")
+        raise build.refuse(node, f"pad_beg {begin} and pad_end {end} must leave something of the operand")
     if begin or end:
         op = top.Slice(offset=(0, 0, -begin, -begin), steps=(1,) * 4, ends=(n, c, size[0] - begin, size[1] - begin))
         x = build.build(op, [x], f"{name}_part", [TensorType((n, c, *size), x.tensor.element)])

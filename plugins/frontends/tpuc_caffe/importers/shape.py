@@ -83,11 +83,11 @@ def reorg(node: ForeignNode, build: ImportBuilder) -> Value:
     stride, back = stated.get("stride", 2), stated.get("reverse", False)
     if x.tensor.rank != 4 or stride < 1:
         raise build.refuse(
-            node, f"only images (n, c, h, w) can be reorganised, with a stride of at least 1, not {stride}"
+            node, f"only images (n, c, h, w) can be reorganized, with a stride of at least 1, not {stride}"
         )
     n, c, h, w = x.tensor.dims
     if c % stride**2 or (not back and (h % stride or w % stride)):
-        raise build.refuse(node, f"{c}x{h}x{w} does not divide by the stride {stride}")
+        raise build.refuse(node, f"{c}x{h}x{w} is not divisible by the stride {stride}")
     op = top.Depth2Space(block_h=stride, block_w=stride, is_CRD=False, is_inversed=not back)
     if back:
         spread = build.build(op, [x], f"{name}_blocks")

@@ -211,7 +211,7 @@ def _scale(node: ForeignNode, build: OnnxBuilder) -> Array:
 def _bits(node: ForeignNode, build: OnnxBuilder, index: int) -> int:
     bits = float(required_constant(node, build, index, "its number of bits").reshape(()))
     if bits != int(bits) or not 1 <= bits <= 32:
-        raise build.refuse(node, f"{bits:g} is no number of bits from 1 to 32")
+        raise build.refuse(node, f"{bits:g} is not a number of bits from 1 to 32")
     return int(bits)
 
 

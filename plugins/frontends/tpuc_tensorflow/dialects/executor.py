@@ -40,7 +40,7 @@ class ExecutorOp(StructuredOp):
         if self.data >= 0 and len(data) != self.data:
             raise ValueError(f"it takes {self.data} operands besides control dependencies, this one has {len(data)}")
         if not isinstance(surrounding(operation), self.place()):
-            raise ValueError(f"it stands outside of {self.place().name}")
+            raise ValueError(f"it is outside of {self.place().name}")
         expected = self.result_types(
             [v.type for v in values], [v.type for v in operation.results], len(operation.results)
         )
@@ -70,7 +70,7 @@ def _data_type(operands: Sequence[Type], stated: Sequence[Type], index: int) -> 
 def _must_forward(operation: Operation, operands: Sequence[Value]) -> None:
     for value in operands:
         if not agree(value.type, operation.results[0].type):
-            raise ValueError("its results have another type than the operand that they forward")
+            raise ValueError("its results do not have the type of the operand that they forward")
 
 
 @dataclass(frozen=True)
@@ -97,12 +97,12 @@ class Graph(ExecutorOp):
             raise ValueError("a graph has no operands: it captures what it uses")
         foreign = next((op for op in operations if not op.op.name.startswith("tf_executor.")), None)
         if foreign is not None:
-            raise ValueError(f"{foreign.op.name} stands in it, wrap it in a tf_executor.island")
+            raise ValueError(f"{foreign.op.name} is inside it; wrap it in a tf_executor.island")
         if not operations or not isinstance(operations[-1].op, Fetch):
             raise ValueError("its block does not end in a tf_executor.fetch")
         fetched = [value.type for value in data_operands(operations[-1].operands)]
         if not _all_agree(fetched, [value.type for value in operation.results]):
-            raise ValueError("its results are not what it fetches")
+            raise ValueError("its results do not match what it fetches")
 
 
 @dataclass(frozen=True)
@@ -137,10 +137,10 @@ class Island(ExecutorOp):
         inside = (op.op for op in operations[:-1] if isinstance(op.op, ExecutorOp) and not isinstance(op.op, Graph))
         misplaced = next(inside, None)
         if misplaced is not None:
-            raise ValueError(f"{misplaced.name} stands in it, which only a tf_executor.graph may hold")
+            raise ValueError(f"{misplaced.name} is inside it, but is only allowed in a tf_executor.graph")
         expected = [*(value.type for value in operations[-1].operands), CONTROL]
         if not _all_agree(expected, [value.type for value in operation.results]):
-            raise ValueError("its results are not what it yields, followed by !tf_executor.control")
+            raise ValueError("its results must be what it yields, followed by !tf_executor.control")
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,7 @@ class Switch(ExecutorOp):
         """Check that the predicate is a bool."""
         super().verify(operation)
         if element_type(operation.operands[0].type) != _I1:
-            raise ValueError("its first operand, the predicate, is no bool")
+            raise ValueError("its first operand, the predicate, is not a bool")
         _must_forward(operation, operation.operands[1:2])
 
 
@@ -197,7 +197,7 @@ class SwitchN(ExecutorOp):
             raise ValueError("num_outs must be at least 1")
         super().verify(operation)
         if element_type(operation.operands[1].type) != _I32:
-            raise ValueError("its second operand, the index, is no 32-bit integer")
+            raise ValueError("its second operand, the index, is not a 32-bit integer")
         _must_forward(operation, operation.operands[:1])
 
 
@@ -258,9 +258,9 @@ class Sink(ExecutorOp):
         token, value = operation.operands[:2]
         source = token.defining
         if source is None or not isinstance(source.op, Source) or token.index != 1:
-            raise ValueError("its token is none of a tf_executor.NextIteration.Source")
+            raise ValueError("its token does not come from a tf_executor.NextIteration.Source")
         if not agree(source.results[0].type, value.type):
-            raise ValueError("its value has another type than the result of its source")
+            raise ValueError("its value does not have the type of its source's result")
 
 
 class Forwarding(ExecutorOp):
@@ -305,7 +305,7 @@ class LoopCond(Forwarding):
         """Check that the operand is a bool."""
         super().verify(operation)
         if element_type(operation.operands[0].type) != _I1:
-            raise ValueError("its operand is no bool")
+            raise ValueError("its operand is not a bool")
 
 
 @dataclass(frozen=True)

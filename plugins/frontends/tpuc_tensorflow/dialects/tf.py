@@ -175,7 +175,7 @@ def _if_region(operation: Operation) -> None:
         raise ValueError("it takes a condition, and has two regions")
     for index in (0, 1):
         if len(_block_results(operation, index)) != len(operation.results):
-            raise ValueError("its regions yield another number of values than it has results")
+            raise ValueError("its regions must yield as many values as it has results")
 
 
 def _while_region(operation: Operation) -> None:
@@ -187,7 +187,9 @@ def _while_region(operation: Operation) -> None:
     counts = {len(operation.operands), len(operation.results), len(body)}
     counts |= {len(region.blocks[0].arguments) for region in operation.regions}
     if len(counts) != 1:
-        raise ValueError("operands, arguments of its regions, what its body yields and results are not as many")
+        raise ValueError(
+            "its operands, region arguments, values yielded by its body, and results must be equal in number"
+        )
 
 
 def _constant(operation: Operation) -> None:

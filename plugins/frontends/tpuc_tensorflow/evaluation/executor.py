@@ -121,7 +121,7 @@ class _Run:
             self._fire(operation, context)
             count += 1
             if count > MOST_FIRINGS:
-                raise ValueError(f"it has not ended after {MOST_FIRINGS} operations")
+                raise ValueError(f"it did not end after {MOST_FIRINGS} operations")
         return self._fetched(root)
 
     def _fetched(self, root: Context) -> list[Array]:
@@ -260,7 +260,7 @@ class _Run:
     def _exit(self, operation: Operation, held: Held, context: Context) -> None:
         frame = context.frame
         if frame.parent is None:
-            raise ValueError("a tf_executor.Exit stands outside of any frame")
+            raise ValueError("a tf_executor.Exit is outside of any frame")
         if isinstance(held, _Dead) or operation in frame.left:
             return
         frame.left.add(operation)

@@ -34,7 +34,7 @@ def grid_of(low: Array, high: Array, bits: int, narrow: bool) -> Grid:
     a grid.
     """
     if not 2 <= bits <= WIDEST:
-        raise ValueError(f"it rounds to {bits} bits, and can to 2 to {WIDEST}")
+        raise ValueError(f"it rounds to {bits} bits, but 2 to {WIDEST} are supported")
     if not np.all(low < high) or not (np.isfinite(low).all() and np.isfinite(high).all()):
         raise ValueError("its lower bound is not below its upper one")
     least, most = int(narrow), (1 << bits) - 1

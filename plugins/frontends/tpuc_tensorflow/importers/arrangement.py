@@ -86,7 +86,7 @@ def blocks(node: ForeignNode, build: TensorflowBuilder) -> Results:
 def resize(node: ForeignNode, build: TensorflowBuilder) -> Results:
     """Import resizing with half-pixel centers, aligned corners, or neither."""
     if is_channels_first(node):
-        raise build.refuse(node, "it resizes images whose channels come last only")
+        raise build.refuse(node, "only images with channels last can be resized")
     operator = "RESIZE_BILINEAR" if node.op_type == "ResizeBilinear" else "RESIZE_NEAREST_NEIGHBOR"
     names = ("align_corners", "half_pixel_centers")
     return build.through(operator, node, attributes={name: node.attributes.get(name, False) for name in names})

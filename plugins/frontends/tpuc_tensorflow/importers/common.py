@@ -49,7 +49,7 @@ def rows_and_columns(node: ForeignNode, build: TensorflowBuilder, name: str) -> 
     """Return rows and columns of a list with one number per dimension; the other two must be 1."""
     numbers = node.attributes.get(name) or (1, 1, 1, 1)
     if len(numbers) != 4:
-        raise build.refuse(node, f"its {name} are {list(numbers)}, and an image has 4 dimensions")
+        raise build.refuse(node, f"its {name} are {list(numbers)}, but an image has 4 dimensions")
     batch, *rest = numbers
     channels, rows, columns = rest if is_channels_first(node) else (rest[2], *rest[:2])
     if (batch, channels) != (1, 1):

@@ -16,7 +16,7 @@ def _check_rank(node: ForeignNode, build: TensorflowBuilder, *indices: int) -> N
     for index in indices:
         rank = len(build.shape(node.inputs[index]))
         if rank != 4:
-            raise build.refuse(node, f"its operand '{node.inputs[index]}' has {rank} dimensions, and must have 4")
+            raise build.refuse(node, f"its operand '{node.inputs[index]}' has {rank} dimensions, but must have 4")
 
 
 @TABLE.imports("Conv2D")

@@ -75,7 +75,7 @@ def _terms(node: ForeignNode, build: TensorflowBuilder) -> tuple[list[str], str]
     left, arrow, result = equation.partition("->")
     terms = left.split(",")
     if not arrow or len(terms) != len(node.inputs):
-        raise build.refuse(node, f"equation '{equation}' does not fit {len(node.inputs)} operands and a result")
+        raise build.refuse(node, f"equation '{equation}' does not fit {len(node.inputs)} operands and one result")
     ranks = [len(build.shape(name)) for name in node.inputs]
     free = [letter for letter in string.ascii_letters if letter not in equation]
     widths = [rank - len(term.replace("...", "")) for rank, term in zip(ranks, terms, strict=True)]

@@ -8,13 +8,13 @@ from tpuc_importing.finding import refuse_operators
 
 from tpuc_tensorflow.importers.common import TABLE
 
-_OPEN = "the shape of its result depends on the data, and compiled shapes are static"
-_RANDOM = "its result is random, and a compiled network gives the same result for the same input"
-_TEXT = "it works on text, files or tables of them, and networks compute numbers"
-_STATE = "it keeps a state from run to run: freeze the graph, or give the checkpoint of its variables"
+_OPEN = "the shape of its result depends on the data, but compiled shapes are static"
+_RANDOM = "its result is random, but a compiled network is deterministic"
+_TEXT = "it works on text, files, or tables of them, but networks compute numbers"
+_STATE = "it keeps a state between runs: freeze the graph, or give the checkpoint of its variables"
 _LISTS = "it keeps a list of tensors whose length is known at run time only: unroll the loop that fills it"
-_COMPLEX = "it computes complex numbers: compute spectra before the network, or write them as matrix products"
-_VOLUME = "it works on volumes, and chips work on images: write it as a sum of 2-D operators"
+_COMPLEX = "it computes complex numbers: compute spectra before the network, or express them as matrix products"
+_VOLUME = "it works on volumes, but chips work on images: write it as a sum of 2-D operators"
 _TRAINING = "it belongs to training: export the network for inference"
 
 REASONS: Mapping[str, str] = {

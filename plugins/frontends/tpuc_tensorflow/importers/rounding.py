@@ -26,7 +26,7 @@ def fake_quant(node: ForeignNode, build: TensorflowBuilder) -> Results:
         low, high = (required_constant(node, build, index, "a bound") for index in (1, 2))
     bits, narrow = node.attributes.get("num_bits", 8), bool(node.attributes.get("narrow_range", False))
     if bits > STORED_BITS:
-        raise build.refuse(node, f"it rounds to {bits} bits, and chips compute with at most {STORED_BITS}")
+        raise build.refuse(node, f"it rounds to {bits} bits, but chips compute with at most {STORED_BITS}")
     grid = grid_of(low, high, bits, narrow)
     order = build.order(node.inputs[0])
     value = build.value(node.inputs[0], order)

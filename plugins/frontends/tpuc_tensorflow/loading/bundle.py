@@ -67,7 +67,7 @@ class Bundle:
         dtype = numpy_dtype(element)
         content = read_bytes(path)[entry.offset : entry.offset + entry.size] if entry.offset >= 0 else b""
         if len(content) != entry.size or entry.size != math.prod(shape) * dtype.itemsize:
-            raise InvalidModel(f"{path}: tensor '{name}' is not there in full. Copy the checkpoint again.")
+            raise InvalidModel(f"{path}: tensor '{name}' is incomplete. Copy the checkpoint again.")
         return np.frombuffer(content, dtype).reshape(shape)
 
     def _damaged(self, reason: str) -> InvalidModel:
@@ -77,7 +77,7 @@ class Bundle:
 def _table(content: bytes) -> Iterator[tuple[bytes, bytes]]:
     """Yield keys and values in order."""
     if len(content) < _FOOTER or not content.endswith(_MAGIC):
-        raise ValueError("it does not end as a table does")
+        raise ValueError("it does not end like a table")
     footer = content[-_FOOTER:]
     position = 0
     for _ in range(2):  # the block of metadata, which is empty
@@ -121,4 +121,4 @@ def _varint(data: bytes, position: int) -> tuple[int, int]:
         if byte < 0x80:
             return result, position
         if shift > 63:
-            raise ValueError("a number has no end")
+            raise ValueError("a number is not terminated")

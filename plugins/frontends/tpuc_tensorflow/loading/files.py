@@ -70,7 +70,7 @@ def _parsed(name: str, content: bytes) -> Any:
 
 def _from_text(path: Path, content: bytes) -> Any:
     if len(content) > MOST_TEXT_BYTES:
-        raise InvalidModel(f"{path}: {len(content)} bytes are too much for a graph in text. Export it as .pb.")
+        raise InvalidModel(f"{path}: {len(content)} bytes are too many for a graph in text form. Export it as .pb.")
     for name in ("Graph", "SavedModel"):
         message = new_message(name)
         try:
@@ -97,7 +97,7 @@ def _saved(path: Path, meta: Any) -> Graph:
     usable = {name: one for name, one in signatures.items() if name != "__saved_model_init_op" and one.outputs}
     signature = usable.get(DEFAULT_SIGNATURE) or next(iter(usable.values()), None)
     if signature is None:
-        raise Unsupported(f"{path}: it has no signature that says inputs and outputs. Save it with signatures.")
+        raise Unsupported(f"{path}: it has no signature that states inputs and outputs. Save it with signatures.")
     graph = graph_of(meta.graph_def, str(path))
     return replace(
         graph,

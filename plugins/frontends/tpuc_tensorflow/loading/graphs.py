@@ -52,7 +52,7 @@ def graph_of(message: Any, source: str) -> Graph:
     functions = [_function(one, source) for one in message.library.function]
     names = [function.name for function in functions]
     if len(set(names)) != len(names):
-        raise InvalidModel(f"{source}: two functions have one name. Export the network again.")
+        raise InvalidModel(f"{source}: two functions have the same name. Export the network again.")
     return Graph(source, _nodes(message.node, source), dict(zip(names, functions, strict=True)))
 
 
@@ -70,9 +70,7 @@ def _function(message: Any, source: str) -> GraphFunction:
     returned = {entry.key: entry.value for entry in message.ret}
     missing = [one.name for one in message.signature.output_arg if one.name not in returned]
     if missing:
-        raise InvalidModel(
-            f"{source}: function '{name}' does not say what '{missing[0]}' is. Export the network again."
-        )
+        raise InvalidModel(f"{source}: function '{name}' does not define '{missing[0]}'. Export the network again.")
     results = tuple((one.name, returned[one.name]) for one in message.signature.output_arg)
     return GraphFunction(name, _nodes(message.node_def, source), arguments, results)
 
@@ -82,7 +80,7 @@ def _nodes(messages: Iterable[Any], source: str) -> tuple[GraphNode, ...]:
     seen: set[str] = set()
     for node in nodes:
         if not node.name or node.name in seen:
-            raise InvalidModel(f"{source}: node '{node.name}' is there twice or has no name. Export the network again.")
+            raise InvalidModel(f"{source}: node '{node.name}' is duplicated or has no name. Export the network again.")
         seen.add(node.name)
     return nodes
 
@@ -113,7 +111,7 @@ def _node(message: Any, source: str) -> GraphNode:
 def _word(word: Any, source: str) -> str:
     """Return a name, which messages give as bytes if it is not UTF-8."""
     if not isinstance(word, str) or "\0" in word:
-        raise InvalidModel(f"{source}: the name {word!r} is no text. Export the network again.")
+        raise InvalidModel(f"{source}: the name {word!r} is not text. Export the network again.")
     return word
 
 

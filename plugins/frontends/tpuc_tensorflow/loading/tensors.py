@@ -61,7 +61,7 @@ def array_of(tensor: Any) -> Array:
         raise ValueError(f"it has {count} elements")
     if not isinstance(element, ScalarType):
         if tensor.dtype != 7:
-            raise ValueError(f"its elements have data type {tensor.dtype}, whose values are not known here")
+            raise ValueError(f"its elements have data type {tensor.dtype}, which is not supported")
         return _filled(np.array([*tensor.string_val], object), count).reshape(shape)
     dtype = numpy_dtype(element)
     if tensor.tensor_content:
@@ -78,7 +78,7 @@ def array_of(tensor: Any) -> Array:
 
 def _filled(array: Array, count: int) -> Array:
     if array.size > count:
-        raise ValueError(f"{array.size} numbers are more than {count} elements")
+        raise ValueError(f"{array.size} numbers exceed {count} elements")
     if array.size == count:
         return array
     if not array.size:

@@ -33,7 +33,7 @@ def neg(node: ForeignNode, build: TfliteBuilder) -> Arranged:
     """Import the operand times -1."""
     if build.is_quantised():
         raise build.refuse(
-            node, "the runtime turns the stored integers around without looking at scales: export this node as float"
+            node, "the runtime negates stored integers without regard to scales: export this node as float"
         )
     return unary(lambda _: top.MulConst(const_val=-1.0))(node, build)
 
@@ -87,7 +87,7 @@ def _quantised_rows(node: ForeignNode, build: TfliteBuilder) -> Arranged:
     zero = sum(type.bounds) // 2 + 1
     if (type.scale, type.zero_point) != (1 / STEPS, zero):
         reason = f"its result '{name}' has scale {type.scale} and zero point {type.zero_point}"
-        raise build.refuse(node, f"{reason}, and LiteRT gives {1 / STEPS} and {zero}: quantise it so")
+        raise build.refuse(node, f"{reason}, but LiteRT uses {1 / STEPS} and {zero}: quantize it that way")
     order = build.order(node.inputs[0])
     if rank == 1 or order.index(rank - 1) != 1:
         order = (0, rank - 1, *range(1, rank - 1)) if rank > 1 else (0,)
@@ -105,7 +105,7 @@ def lrn(node: ForeignNode, build: TfliteBuilder) -> Arranged:
     float_only(node, build)
     radius = int(node.attributes.get("radius", 0))
     if not 0 <= radius < MOST_NEIGHBOURS:
-        raise build.refuse(node, f"its radius is {radius}, and must be below {MOST_NEIGHBOURS}")
+        raise build.refuse(node, f"its radius is {radius}, but must be below {MOST_NEIGHBOURS}")
     size = 2 * radius + 1
     alpha, beta, bias = (float(node.attributes.get(name, 0.0)) for name in ("alpha", "beta", "bias"))
     op = top.LRN(size=size, alpha=alpha * size, beta=beta, bias=bias)

@@ -28,7 +28,7 @@ def space_to_batch(node: ForeignNode, build: TfliteBuilder) -> Arranged:
         before[place], after[place] = pair
         dims[place] += sum(pair)
         if min(pair) < 0 or dims[place] % block:
-            raise build.refuse(node, f"{dims[place]} rows or columns with padding {pair} are no blocks of {block}")
+            raise build.refuse(node, f"{dims[place]} rows or columns with padding {pair} do not form blocks of {block}")
     if any(before) or any(after):
         x = build.build(top.Pad(paddings=(*before, *after)), [x], f"{name}_padded")
     for place, block in reversed(list(zip(places, blocks, strict=True))):

@@ -23,7 +23,7 @@ def images(node: ForeignNode, build: TfliteBuilder, index: int = 0) -> Value:
     """Return operand `index` as `[n, c, h, w]`."""
     rank = len(build.shape(node.inputs[index]))
     if rank != 4:
-        raise build.refuse(node, f"its operand '{node.inputs[index]}' has {rank} dimensions, and an image has 4")
+        raise build.refuse(node, f"its operand '{node.inputs[index]}' has {rank} dimensions, but an image has 4")
     return build.value(node.inputs[index], NCHW)
 
 
@@ -148,4 +148,4 @@ def scalar(node: ForeignNode, build: TfliteBuilder) -> tuple[int, float] | None:
 def float_only(node: ForeignNode, build: TfliteBuilder) -> None:
     """Refuse a node whose quantized form TFLite's own runtime does not support."""
     if build.is_quantised():
-        raise build.refuse(node, "LiteRT has no quantised form of it either: export this node as float")
+        raise build.refuse(node, "LiteRT has no quantized form of it either: export this node as float")

@@ -83,7 +83,7 @@ def bias_of(node: ForeignNode, build: TfliteBuilder, index: int) -> Value:
         assert real is not None
         return build.weight(name, real.reshape(-1))
     if array.dtype.name not in ("int32", "int64"):
-        raise build.refuse(node, f"its bias '{name}' holds {array.dtype.name}, and its other operands are quantised")
+        raise build.refuse(node, f"its bias '{name}' holds {array.dtype.name}, but its other operands are quantized")
     return build.weight(name, array.reshape(-1), ScalarType("i32" if array.dtype.name == "int32" else "i64"))
 
 

@@ -83,7 +83,9 @@ def squared_difference(node: ForeignNode, build: TfliteBuilder) -> Arranged:
             or not isinstance(right, Uniform)
             or {left.storage.bits, right.storage.bits} != {8}
         ):
-            raise build.refuse(node, "LiteRT has it for operands of 8 bits with one scale each: quantise them so")
+            raise build.refuse(
+                node, "LiteRT supports it for 8-bit operands with one scale each: quantize them that way"
+            )
         inferred = broadcast_type(tuple(operand.tensor for operand in operands))
         types = [inferred.with_element(wide_difference(left, right))]
     difference = build.build(top.Sub(), operands, f"{name}_difference", types)

@@ -56,7 +56,7 @@ def gather_nd(node: ForeignNode, build: TfliteBuilder) -> Value:
 def scatter_nd(node: ForeignNode, build: TfliteBuilder) -> Value:
     """Import updates of zeros; several updates of one position are added."""
     if build.is_quantised():
-        raise build.refuse(node, "quantised updates are not supported: export this node as float")
+        raise build.refuse(node, "quantized updates are not supported: export this node as float")
     dims = integers(required_constant(node, build, 2, "the result's shape"))
     places = build.shape(node.inputs[0])
     if not places or not 0 < places[-1] <= len(dims) or min(dims) < 1:
@@ -78,7 +78,7 @@ def _places(node: ForeignNode, build: TfliteBuilder, which: int, dims: tuple[int
 
 def _check_range(node: ForeignNode, build: TfliteBuilder, indices: Array, extent: int) -> None:
     if indices.size and not (indices.min() >= 0 and indices.max() < extent):
-        raise build.refuse(node, f"it takes elements {indices.min()} to {indices.max()} of a dimension of {extent}")
+        raise build.refuse(node, f"it selects elements {indices.min()} to {indices.max()} of a dimension of {extent}")
 
 
 @TABLE.imports("ONE_HOT")
@@ -116,5 +116,5 @@ def _number(node: ForeignNode, build: TfliteBuilder, index: int, meaning: str) -
     required_constant(node, build, index, meaning)
     real = build.real(node.inputs[index])
     if real is None or real.size != 1:
-        raise build.refuse(node, f"{meaning} is not one number")
+        raise build.refuse(node, f"{meaning} must be a single number")
     return float(real.reshape(()))

@@ -43,7 +43,9 @@ def select(node: ForeignNode, build: TfliteBuilder) -> Arranged:
     """Import a selection; SELECT accepts a one-dimensional condition, which selects along the first dimension."""
     condition, branch = (len(build.shape(name)) for name in node.inputs[:2])
     if node.op_type == "SELECT" and condition == 1 and branch > 1:
-        raise build.refuse(node, "a condition that chooses whole parts is not supported: export it with SELECT_V2")
+        raise build.refuse(
+            node, "a condition that selects along the first dimension is not supported: export it with SELECT_V2"
+        )
     operands, order = aligned(node, build, (0, 1, 2))
     return Arranged(build.build(top.Where(), operands, node.outputs[0]), order)
 

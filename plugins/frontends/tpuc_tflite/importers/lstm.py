@@ -87,7 +87,7 @@ def lstm(node: ForeignNode, build: TfliteBuilder) -> Value:
         raise build.refuse(node, "only LSTMs with tanh and clips of at least 0 are supported")
     layer = _layer(node, build, *limits)
     if layer.result is not None and layer.peepholes and layer.outputs != layer.units:
-        reason = "in integers LiteRT mixes up units that have peepholes and are projected to another number"
+        reason = "for integers LiteRT confuses units with peepholes and a projection to another size"
         raise build.refuse(node, f"{reason}: export this node as float")
     return _whole(node, build, layer) if layer.is_plain and not limits[0] else _written_out(node, build, layer)
 
@@ -167,14 +167,14 @@ def _unit_type(node: ForeignNode, build: TfliteBuilder) -> Uniform:
     names = node.attributes.get(INTERMEDIATES, ())
     entry = build.entries.get(names[_UNIT_TYPE]) if len(names) > _UNIT_TYPE else None
     if entry is None or not isinstance(entry.element, Uniform):
-        raise build.refuse(node, "it does not state the scale of what it projects")
+        raise build.refuse(node, "it does not state the scale of the projected values")
     return entry.element
 
 
 def _scale(node: ForeignNode, build: TfliteBuilder, name: str) -> float:
     element = build.entry(name).element
     if not isinstance(element, Uniform):
-        raise build.refuse(node, f"its operand '{name}' has no scale for all of it, and its result has one")
+        raise build.refuse(node, f"its operand '{name}' has no single scale, but its result has one")
     return element.scale
 
 
@@ -224,7 +224,7 @@ def _written_out(node: ForeignNode, build: TfliteBuilder, layer: _Layer) -> Valu
     x = build.real_value(build.value(node.inputs[0]))
     steps, count = x.tensor.dims[time], x.tensor.dims[1 - time]
     if steps > MOST_STEPS:
-        raise build.refuse(node, f"its steps are unrolled, at most {MOST_STEPS}, but it has {steps}")
+        raise build.refuse(node, f"at most {MOST_STEPS} steps can be unrolled, but it has {steps}")
     rows = build.reshape(x, (steps * count, layer.weight.shape[1]), f"{name}_rows")
     bias = build.none()
     if not layer.norms:

@@ -77,7 +77,7 @@ def _follow(array: Array, steps: tuple[Shape, Shape] | None) -> Array:
 def batch_matmul(node: ForeignNode, build: TfliteBuilder) -> Value | Arranged:
     """`adj_x` and `adj_y` exchange the last two dimensions."""
     if node.attributes.get("asymmetric_quantize_inputs", False):
-        raise build.refuse(node, "operands that are quantised at run time are not supported")
+        raise build.refuse(node, "operands quantized at run time are not supported")
     left, right = (build.value(node.inputs[index]) for index in (0, 1))
     for side, transposed in ((0, "adj_x"), (1, "adj_y")):
         if node.attributes.get(transposed, False):

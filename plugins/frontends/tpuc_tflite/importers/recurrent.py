@@ -46,7 +46,7 @@ def svdf(node: ForeignNode, build: TfliteBuilder) -> Results:
     """
     name, rank = node.outputs[0], int(node.attributes.get("rank", 0))
     if len(node.inputs) < 5 or len(node.outputs) != 2:
-        raise build.refuse(node, "it has no state that is a variable tensor of its own")
+        raise build.refuse(node, "its state is not a separate variable tensor")
     feature, time = constant_of(node, build, 1), constant_of(node, build, 2)
     filters, memory = time.shape
     limits = _state_limits(node, build)

@@ -8,19 +8,19 @@ from tpuc_importing.finding import refuse_operators
 
 from tpuc_tflite.importers.common import TABLE
 
-_OPEN = "how many elements its result has depends on the data, and compiled shapes are static"
-_RANDOM = "its result is random, and a compiled network gives the same result for the same input"
-_TEXT = "it works on text or tables of it, and networks compute numbers"
-_STATE = "it keeps a state from run to run, and compiled networks keep nothing: make the state an input and an output"
-_COMPLEX = "it computes complex numbers: compute spectra before the network, or write them as matrix products"
-_VOLUME = "it convolves volumes, and chips convolve images: write it as a sum of 2-D convolutions"
+_OPEN = "the size of its result depends on the data, but compiled shapes are static"
+_RANDOM = "its result is random, but a compiled network is deterministic"
+_TEXT = "it works on text or tables of it, but networks compute numbers"
+_STATE = "it keeps a state between runs, but compiled networks keep nothing: make the state an input and an output"
+_COMPLEX = "it computes complex numbers: compute spectra before the network, or express them as matrix products"
+_VOLUME = "it convolves volumes, but chips convolve images: write it as a sum of 2-D convolutions"
 _OLD = "it is an old layer that keeps its state: export it with UNIDIRECTIONAL_SEQUENCE_LSTM or the steps written out"
-_BITS = "it works on the bits of integers, and chips compute on values"
+_BITS = "it works on the bits of integers, but chips compute on values"
 _SPARSE = "it works on segments or sparse tensors, whose sizes depend on the data"
 _STABLEHLO = "it is a StableHLO operator: convert the network to TFLite's own operators"
-_NONE = "no op here computes it: write it with simpler operators"
+_NONE = "no op supports it: express it with simpler operators"
 _WHOLE = "it calls another part of the file: export the network as one graph"
-_HIDDEN = "it stands for what a delegate or accelerator computes: take the file from before that conversion"
+_HIDDEN = "it represents code for a delegate or accelerator: use the file from before that conversion"
 _STABLEHLO_NAMES = (
     *("ABS", "ADD", "AND", "BROADCAST_IN_DIM", "CBRT", "CLAMP", "COMPARE", "CONCATENATE", "CONVERT", "CONVOLUTION"),
     *("COSINE", "CUSTOM_CALL", "DIVIDE", "DOT_GENERAL", "DYNAMIC_SLICE", "DYNAMIC_UPDATE_SLICE", "EXPONENTIAL"),

@@ -62,5 +62,5 @@ def _size(node: ForeignNode, build: TfliteBuilder) -> tuple[int, int]:
     """Return rows and columns of the result."""
     size = integers(required_constant(node, build, 1, "the size"))
     if len(size) != 2 or min(size) < 1 or max(size) > LARGEST:
-        raise build.refuse(node, f"its size {list(size)} is not that of an image")
+        raise build.refuse(node, f"its size {list(size)} is not an image size")
     return size[0], size[1]

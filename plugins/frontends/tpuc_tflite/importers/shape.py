@@ -48,7 +48,7 @@ def squeeze(node: ForeignNode, build: TfliteBuilder) -> Results:
     gone = {axis_of(node, build, axis) for axis in node.attributes.get("squeeze_dims", ())}
     gone = gone or {axis for axis, extent in enumerate(dims) if extent == 1}
     if any(dims[axis] != 1 for axis in gone):
-        raise build.refuse(node, f"it takes away dimensions of {list(dims)} whose extent is not 1")
+        raise build.refuse(node, f"it removes dimensions of {list(dims)} whose extent is not 1")
     return to_shape(node, build, tuple(e for axis, e in enumerate(dims) if axis not in gone) or (1,))
 
 
@@ -122,7 +122,7 @@ def _with_border(node: ForeignNode, build: TfliteBuilder, pairs: Sequence[Sequen
         place = order.index(axis)
         extent = x.tensor.dims[place]
         if not (0 <= before <= extent and 0 <= after <= extent):
-            raise build.refuse(node, f"{before} and {after} elements around {extent} are more than a mirror shows")
+            raise build.refuse(node, f"{before} and {after} elements around {extent} are too many to mirror")
         places = np.pad(np.arange(extent), (before, after), "symmetric")
         index = build.weight(f"{name}_places{axis}", places)
         x = build.build(top.Gather(axis=place), [x, index], name if axis == padded[-1] else f"{name}_axis{axis}")
@@ -180,7 +180,7 @@ def strided_slice(node: ForeignNode, build: TfliteBuilder) -> Arranged | Value:
     except ValueError as error:
         raise build.refuse(node, str(error)) from error
     if 0 in cuts.shape:
-        raise build.refuse(node, "it takes nothing of its operand")
+        raise build.refuse(node, "it selects nothing of its operand")
     if len(cuts.shape) == len(cuts.ranges) and cuts.shape == tuple(map(len, cuts.ranges)):
         return sliced(node, build, cuts.ranges, node.outputs[0])
     part = sliced(node, build, cuts.ranges, f"{node.outputs[0]}_part")
@@ -228,7 +228,7 @@ def unpack(node: ForeignNode, build: TfliteBuilder) -> Results:
     dims = build.shape(node.inputs[0])
     axis = axis_of(node, build, int(node.attributes.get("axis", 0)))
     if dims[axis] != len(node.outputs):
-        raise build.refuse(node, f"extent {dims[axis]} gives {dims[axis]} results, and it has {len(node.outputs)}")
+        raise build.refuse(node, f"extent {dims[axis]} gives {dims[axis]} results, but it has {len(node.outputs)}")
     wanted = (*dims[:axis], *dims[axis + 1 :]) or (1,)
     value = build.value(node.inputs[0])
     parts = [value]
@@ -265,6 +265,6 @@ def blocks(node: ForeignNode, build: TfliteBuilder) -> Arranged:
     """Import DEPTH_TO_SPACE or SPACE_TO_DEPTH; channels of a block are numbered row, column, channel."""
     size = int(node.attributes.get("block_size", 0))
     if size < 1:
-        raise build.refuse(node, f"its block_size is {size}, and must be positive")
+        raise build.refuse(node, f"its block_size is {size}, but must be positive")
     op = top.Depth2Space(block_h=size, block_w=size, is_CRD=False, is_inversed=node.op_type == "SPACE_TO_DEPTH")
     return Arranged(build.build(op, [images(node, build)], node.outputs[0]), NCHW)

@@ -44,7 +44,7 @@ def strides_of(node: ForeignNode, build: TfliteBuilder) -> tuple[int, int]:
     """Return the strides of rows and columns."""
     strides = (int(node.attributes.get("stride_h", 1)), int(node.attributes.get("stride_w", 1)))
     if min(strides) < 1:
-        raise build.refuse(node, f"its strides are {list(strides)}, and must be positive")
+        raise build.refuse(node, f"its strides are {list(strides)}, but must be positive")
     return strides
 
 
@@ -53,5 +53,5 @@ def dilations_of(node: ForeignNode, build: TfliteBuilder) -> tuple[int, int]:
     names = ("dilation_h_factor", "dilation_w_factor")
     dilations = (int(node.attributes.get(names[0], 1)), int(node.attributes.get(names[1], 1)))
     if min(dilations) < 1:
-        raise build.refuse(node, f"its dilations are {list(dilations)}, and must be positive")
+        raise build.refuse(node, f"its dilations are {list(dilations)}, but must be positive")
     return dilations
