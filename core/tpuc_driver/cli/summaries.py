@@ -19,7 +19,7 @@ BUILT_IN = {
 
 SUMMARIES = {
     "calibrate": "Measure value ranges on sample data, and write a calibration table.",
-    "check": "List every op and limit that keeps a network from compiling, and what would help.",
+    "check": "List every op and limit that keeps a network from compiling, and suggest a fix for each.",
     "combine": "Merge the networks of several compiled files into one.",
     "compare": "Show where a quantized network loses accuracy, and why.",
     "compile": "Compile a network for one or several chips.",

@@ -34,9 +34,7 @@ if TYPE_CHECKING:
     from tpuc_check.trial import Trials
 
 HOST_OPERATIONS_PER_MS = 1_000_000
-"""One per nanosecond: what a core of 1 GHz does that executes an instruction per cycle without vectors. Most hosts are
-faster.
-"""
+"""One operation per nanosecond: a 1 GHz core with one scalar instruction per cycle. Most hosts are faster."""
 
 
 @click.command(
@@ -81,12 +79,12 @@ def command(
     as_json: bool,
     **specializing: Any,
 ) -> int:
-    """List every op and limit that keeps a network from compiling, and what would help.
+    """List every op and limit that keeps a network from compiling, and suggest a fix for each.
 
-    Integer modes are calibrated on random data, as no samples are given. The exit code is 0 where the network compiles,
-    else 1. Ops are planned one by one, which takes seconds; only where that is refused, and with --full, is the network
-    planned as a whole. MODEL may also be a compiled file, to see whether a board or a runtime takes it. Several are
-    checked one after another with the same options.
+    Integer modes are calibrated on random data. The exit code is 0 if the network compiles, else 1. Ops are planned
+    individually, which takes seconds; the whole network is planned only if that fails, or with --full. MODEL may also
+    be a compiled file, to check whether it runs on a board or runtime. Several models are checked one after another
+    with the same options.
     """
     check_inputs(*networks, model_data)
     if len(networks) > 1 and (model_data or as_json):
@@ -116,7 +114,7 @@ def _checked(
     destination: Destination,
     settings: dict[str, Any],
 ) -> Result:
-    """What is found of one network or compiled file; raises UsageError where no chip is chosen."""
+    """Check one network or compiled file; raises UsageError if no chip is chosen."""
     if _is_compiled(app, network, chip):
         return check_compiled(app, network, destination)
     if chip is None:
@@ -128,14 +126,14 @@ def _checked(
 
 
 def _is_compiled(app: App, path: Path, chip: str | None) -> bool:
-    """Is it a compiled file? By its suffix: that of the chip, or of no network."""
+    """True for a compiled file, by its suffix: that of the chip, or of no network format."""
     if chip is not None:
         return path.suffix == app.registry.get("tpuc.chips", chip).description.suffix
     return path.suffix != ".mlir" and not open_session(app).is_network(path)
 
 
 def _show(app: App, result: Result, as_json: bool) -> int:
-    """The exit code."""
+    """Print a result and return the exit code."""
     if as_json:
         app.result_json(result.to_json())
     else:
@@ -146,10 +144,11 @@ def _show(app: App, result: Result, as_json: bool) -> int:
 
 
 class Found(NamedTuple):
-    """What was found. `ops` were looked at; `behind` says whether some lie behind what could not be read.
+    """The findings of a check. `ops`: number of ops examined; `behind`: true if some follow a part that could not be
+    read.
 
-    `device_bytes` is what the runtime allocates for the whole, as `tpuc compile` plans it where it is `exact`. The
-    network is compiled in `mode`.
+    `device_bytes`: what the runtime allocates for the network, `exact` if planned as by `tpuc compile`. `mode`: the
+    mode in which the network is compiled.
     """
 
     findings: tuple[Finding, ...]
@@ -162,7 +161,7 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True)
 class Result:
-    """What was found of a network, in a mode, or of a compiled file, in none."""
+    """The result for a network in a mode, or for a compiled file (mode None)."""
 
     network: Path
     chip: str
@@ -172,7 +171,7 @@ class Result:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """One per reason."""
+        """One finding per reason."""
         return self.found.findings
 
     def summary(self) -> str:
@@ -187,7 +186,7 @@ class Result:
         return f"{where}: {len(self.findings)} problem(s){ops}"
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values."""
+        """Return plain values."""
         return {
             "model": str(self.network),
             "chip": self.chip,
@@ -202,7 +201,7 @@ class Result:
 
 
 def check_compiled(app: App, path: Path, destination: Destination) -> Result:
-    """A compiled file: is it whole and legal, and does it run where it is to run?"""
+    """Check a compiled file: whether it is intact and legal, and whether it runs at its destination."""
     chip, loaded = open_session(app).open(path)
     loaded.check()
     name = chip.description.name
@@ -213,9 +212,9 @@ def check_compiled(app: App, path: Path, destination: Destination) -> Result:
 def check(
     app: App, session: Any, network: Path, settings: dict[str, Any], folder: Path, destination: Destination
 ) -> Found:
-    """Import as far as possible, then compile; where that is refused, try every op by itself.
+    """Import as much as possible, then compile; if that fails, try every op separately.
 
-    The mode is the one that the network is compiled in, whatever was asked for a network that is quantized.
+    A pre-quantized network is checked in the mode in which it is compiled, whatever mode was requested.
     """
     from tpuc_importing.obstacles import ImportRefused
 
@@ -249,7 +248,7 @@ def check(
 
 
 def _read(session: Any, network: Path, settings: dict[str, Any]) -> Module:
-    """The network of a file, or a module; raises UsageError for settings that a module has already."""
+    """Read the network of a file, or a module; raises UsageError for settings that the module already has."""
     if network.suffix.lower() != ".mlir":
         return session.transform(network, **settings)
     given = [f"--{name.replace('_', '-')}" for name, value in settings.items() if value]
@@ -259,7 +258,7 @@ def _read(session: Any, network: Path, settings: dict[str, Any]) -> Module:
 
 
 def _quiet(session: Any) -> Any:
-    """The same session without remarks: those of single ops say nothing of the network."""
+    """Return the session without remarks: those about single ops do not concern the network."""
     return session.having(remark=_unheard)
 
 
@@ -274,14 +273,14 @@ def _read_part(session: Any, network: Path, settings: dict[str, Any]) -> Module 
 
 
 def _ranges(session: Any, module: Module, folder: Path) -> Any:
-    """A calibration table of random data, if the mode needs one."""
+    """Return a calibration table of random data, if the mode needs one."""
     from tpuc_check.ranges import drawn_ranges
 
     return drawn_ranges(_quiet(session), module, folder)
 
 
 def explained(app: App, session: Any, module: Module, table: Any, refused: Sequence[Finding]) -> Sequence[Finding]:
-    """What was found of the whole; where its compilation stops at one op, that of every op instead."""
+    """Return the findings of the whole network; if its compilation fails at one op, those of every op instead."""
     from tpuc_check.findings import NETWORK
 
     whole = next((finding for finding in refused if finding.stage == NETWORK), None)
@@ -292,7 +291,7 @@ def explained(app: App, session: Any, module: Module, table: Any, refused: Seque
 
 
 def _on_chip(app: App, session: Any, module: Module, table: Any) -> list[Finding]:
-    """One finding per reason."""
+    """Return one finding per reason."""
     from tpuc_check.findings import Finding
     from tpuc_check.trial import Trials, computes
 
@@ -326,7 +325,7 @@ def _float_trials(app: App, session: Any, module: Module) -> dict[str, Trials]:
 def _way_out(
     session: Any, op: str, found: Sequence[Operation], floats: dict[str, Trials]
 ) -> tuple[str, int | None, int | None]:
-    """A float layer where that runs, else a function of the runtime, a rewrite or the host; with the predicted cost."""
+    """Suggest a fix: a float layer, a function of the runtime, a rewrite, or the host; with the predicted cost."""
     from tpuc_check.findings import REWRITES
     from tpuc_check.ranges import host_operations
 
@@ -352,7 +351,7 @@ def _way_out(
 
 
 def _fits(function: CpuFunction[Any], operation: Operation) -> bool:
-    """Does the function compute the node, as far as that can be said of it alone?"""
+    """True if the function can compute the node, as far as the node alone shows."""
     others = operation.results[function.results :]
     return function.refuse(operation.node()) is None and not any(result.uses for result in others)
 
@@ -360,11 +359,11 @@ def _fits(function: CpuFunction[Any], operation: Operation) -> bool:
 def whole(
     session: Any, module: Module, table: Any, destination: Destination
 ) -> tuple[list[Finding], Mapping[str, int], bool]:
-    """Why the network does not compile, or does not run there; what the runtime allocates for it, and whether these
-    sizes are those of `tpuc compile`.
+    """Return why the network does not compile or run, what the runtime allocates for it, and whether these sizes are
+    those of `tpuc compile`.
 
-    A plan in which every op has the first tiling that fits shows as much as the best one, unless it is refused or does
-    not leave a third of the board's memory.
+    A plan with the first tiling that fits for every op is as conclusive as the best plan, unless it is refused or
+    leaves less than a third of the board's memory.
     """
     if not destination.full:
         try:

@@ -12,26 +12,26 @@ from tpuc_driver.api.board import Board, shown_bytes, shown_size
 from tpuc_check.findings import BOARD, Finding
 
 _LEFT = 1.5
-"""A file must fit so many times for a quick plan to show that it fits."""
+"""Safety factor: a quickly planned file must fit this many times to show that it fits."""
 
 
 @dataclass(frozen=True)
 class Destination:
-    """As far as the user named them. `full`: its sizes are to be those of `tpuc compile`."""
+    """The target, as far as the user named it. `full`: sizes must be those of `tpuc compile`."""
 
     board: Board | None = None
     runtime_version: str | None = None
     full: bool = False
 
     def wrong_chip(self, chip: str) -> list[Finding]:
-        """That the board has another chip, if it has."""
+        """Return a finding if the board has another chip."""
         reason = None if self.board is None else self.board.refuses_chip(chip)
         if self.board is None or reason is None:
             return []
         return [Finding(BOARD, (), "", reason, f"Compile it with --chip {self.board.chip}")]
 
     def findings(self, chip: str, loaded: LoadedModel) -> list[Finding]:
-        """Why a file of a chip does not run there."""
+        """Return the reasons why a file of a chip does not run there."""
         return [*self.wrong_chip(chip), *self._too_large(loaded), *self._too_new(loaded)]
 
     def _too_large(self, loaded: LoadedModel) -> Iterator[Finding]:
@@ -48,11 +48,11 @@ class Destination:
             yield Finding(BOARD, (), "", reason, way_out)
 
     def has_room(self, loaded: LoadedModel) -> bool:
-        """Does a file that uses less of local memory than it could fit with certainty? Its commands may become more."""
+        """True if a quickly planned file fits with a safety margin, since the final plan may have more commands."""
         return self.board is None or _LEFT * sum(loaded.device_bytes.values()) <= self.board.device_bytes
 
     def summary(self, device_bytes: Mapping[str, int], *, exact: bool = True) -> str:
-        """What a file takes of the board, as the end of a sentence; empty where there is no board or nothing known."""
+        """Return what a file uses of the board, as the end of a sentence; empty without a board or without data."""
         if self.board is None or not device_bytes:
             return ""
         needed, there = shown_size(sum(device_bytes.values())), shown_size(self.board.device_bytes)
@@ -60,7 +60,7 @@ class Destination:
         return f"; it uses {used}: {shown_bytes(device_bytes)}"
 
     def to_json(self, device_bytes: Mapping[str, int]) -> dict[str, Any]:
-        """Plain values."""
+        """Return plain values."""
         return {
             "board": None if self.board is None else self.board.title,
             "board_bytes": None if self.board is None else self.board.device_bytes,

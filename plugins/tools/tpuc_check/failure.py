@@ -1,4 +1,4 @@
-"""Failures of a command in a child process, so that hangs and crashes count like errors."""
+"""Run a command in a child process, so that hangs and crashes count like errors."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tpuc.api import FLOAT_MODES, UsageError
 from tpuc.api.evaluation import write_npz
 
 SEED = 7
-"""Of random inputs: any, but always the same."""
+"""Seed of random inputs; arbitrary but fixed."""
 PROGRAM = "from tpuc_driver.cli import main; import sys; sys.exit(main(sys.argv[1:]))"
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """What is done with a network file: import alone, compilation for a chip in a mode, or another `command`."""
+    """What to do with a network file: import it, compile it for a chip in a mode, or run another `command`."""
 
     chip: str | None
     mode: str | None
@@ -29,7 +29,7 @@ class Attempt:
     command: str | None = None
 
     def failure(self, path: Path, shapes: Mapping[str, Sequence[int]], folder: Path) -> str | None:
-        """What it says when it fails, without its path; None when it works."""
+        """Return the failure's message without its path; None if it succeeds."""
         try:
             done = subprocess.run(
                 self._words(path, shapes, folder),
@@ -74,14 +74,14 @@ class Attempt:
         return ["compile", str(path), *target, *data]
 
     def _samples(self, shapes: Mapping[str, Sequence[int]], folder: Path) -> Path:
-        """Random data to calibrate with."""
+        """Return random calibration data."""
         generator = np.random.default_rng(SEED)
         path = folder / "samples.npz"
         write_npz(path, {name: generator.standard_normal(tuple(shape), np.float32) for name, shape in shapes.items()})
         return path
 
     def _ranges(self, path: Path, folder: Path) -> Path:
-        """Made-up ranges for every value that the module names."""
+        """Return an artificial range for every value that the module names."""
         names = dict.fromkeys(re.findall(r'loc\("([^"]*)"', path.read_text(encoding="utf-8")))
         table = folder / "ranges"
         rows = "".join(f"{name} 4.0 -4.0 4.0\n" for name in names)
@@ -90,7 +90,9 @@ class Attempt:
 
 
 def essence(said: str) -> str:
-    """The failure without what changes from run to run, addresses, or when parts go: the text of further refusals."""
+    """Return the failure without parts that vary between runs (addresses) or with the network's size (further
+    refusals).
+    """
     said = re.sub(r"\b(0x[0-9a-f]+|\d{9,})\b", "N", said)
     said = re.sub(r" \(and \d+ more:.*?\)(?=[.;]|$)", "", said, flags=re.DOTALL)
     return re.sub(r"^tpuc: ", "", said)

@@ -1,4 +1,4 @@
-"""Problems of a network on a chip, node by node, with a way out."""
+"""Problems of a network on a chip, node by node, each with a suggested fix."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 from tpuc.api import visible
 
 IMPORT, LOWERING, CODE, NETWORK, BOARD = "import", "lowering", "code", "network", "board"
-"""Where it came out: reading the file, choosing the chip's instructions, writing them, only for the whole, or on the
-board.
+"""Where a problem appeared: reading the file, choosing instructions, emitting them, only for the whole network, or on
+the board.
 """
 
 _HOST_BOXES = "end the network before it and decode the boxes on the host"
@@ -34,7 +34,7 @@ REWRITES = {
     "top.ScatterND": "use Where with a mask, or Concat of the parts",
     "top.TopK": "end the network before it and sort on the host",
 }
-"""What people do where no chip has an instruction."""
+"""Suggested rewrites of ops that no chip supports."""
 
 _NODE = re.compile(r"(?:node|layer) '([^']*)' \(([^)]*)\): (.*)", re.DOTALL)
 _UNKNOWN = re.compile(r"\d+ (?:operator|layer type)s? (?:is|are) not known: (.*?)\. Install", re.DOTALL)
@@ -43,7 +43,7 @@ _ITEM = re.compile(r"([^,() ]+) \((?:nodes?|layers?) ([^)]*)\)")
 
 @dataclass(frozen=True)
 class Finding:
-    """One reason why the network does not run, with every node that it holds for."""
+    """One reason why the network does not run, with every node that it applies to."""
 
     stage: str
     nodes: tuple[str, ...]
@@ -55,14 +55,14 @@ class Finding:
     host_operations: int | None = None
 
     def text(self) -> str:
-        """A sentence for people."""
+        """Format a finding."""
         shown = ", ".join(f"'{name}'" for name in self.nodes[:4])
         more = f" and {len(self.nodes) - 4} more" if len(self.nodes) > 4 else ""
         subject = f"{shown}{more} ({self.op})" if self.nodes else self.op or "the network"
         return visible(f"{subject}: {self.reason.rstrip('.')}. {self.way_out[:1].upper()}{self.way_out[1:]}.")
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values."""
+        """Return plain values."""
         return {
             "stage": self.stage,
             "nodes": list(self.nodes),
@@ -78,8 +78,8 @@ class Finding:
 def import_findings(
     message: str, path: str, unknown_nodes: Mapping[str, tuple[str, ...]] | None = None
 ) -> list[Finding]:
-    """What a front end says, line by line, as findings; a sentence names only the first nodes of an unknown operator,
-    `unknown_nodes` all of them.
+    """Convert a front end's message, line by line, to findings; a sentence names only the first nodes of an unknown
+    operator, `unknown_nodes` all of them.
     """
     known = unknown_nodes or {}
     found: list[Finding] = []
@@ -105,7 +105,7 @@ def _unknown_ops(text: str, known: Mapping[str, tuple[str, ...]]) -> Iterator[Fi
 
 
 def _last_sentence(text: str) -> tuple[str, str]:
-    """The reason, and the way out where the text ends with one."""
+    """Return the reason, and the suggested fix if the text ends with one."""
     sentences = re.split(r"(?<=[.?]) (?=[A-Z])", text.strip())
     reason, has_way_out, way_out = sentences[-1].rpartition("; ")
     if len(sentences) < 2 and has_way_out:

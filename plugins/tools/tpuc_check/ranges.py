@@ -11,22 +11,24 @@ from tpuc.api.evaluation import Array, write_npz
 from tpuc_driver.api.host import SampleInput, inputs_of, needs_calibration
 
 RANGE = 4.0
-"""Of values in networks that random data does not run through."""
+"""Range of values in networks that are not run on random data."""
 
 MOST_OPERATIONS = 10**11
-"""Of a network that random data is run through: some seconds on two cores. Larger ones get made-up ranges."""
+"""Maximum operations of a network that is run on random data: some seconds on two cores. Larger ones get artificial
+ranges.
+"""
 
 MOST_ELEMENTS = 1 << 28
-"""Of all its values together: 1 GiB, were none of them given back."""
+"""Maximum elements of all its values together: 1 GiB, if none of them were freed."""
 
 _CALIBRATION = {"tune_num": 0, "bias_num": 0}
-"""No tuning: whether a network compiles does not depend on the last decibel."""
+"""No tuning: whether a network compiles does not depend on accuracy."""
 
 
 def drawn_ranges(session: Any, module: Module, folder: Path) -> Any:
-    """A calibration table, or the path of one in `folder`; None where the network needs none in the session's mode.
+    """Return a calibration table, or the path of one in `folder`; None if the network needs none in the session's mode.
 
-    Standard normal data comes first, then data between 0 and 1: of the former logarithms and roots are no numbers.
+    Standard normal data come first, then data between 0 and 1: logarithms and roots of the former are NaN.
     """
     if not needs_calibration(session.mode, module):
         return None
@@ -44,7 +46,7 @@ def drawn_ranges(session: Any, module: Module, folder: Path) -> Any:
 
 
 def _filled(one: SampleInput, values: Array) -> Array:
-    """Values as the input stores them; integers, which may be indices, are 0."""
+    """Return values in the input's stored type; integers, which may be indices, are 0."""
     dtype = np.dtype(one.dtype)
     return values.astype(dtype) if dtype.kind == "f" else np.zeros(one.shape, dtype)
 
@@ -58,13 +60,13 @@ def _work(module: Module) -> int:
 
 
 def host_operations(operation: Operation) -> int:
-    """The arithmetic of an op, and one for each value that goes in or comes out."""
+    """Return the arithmetic operations of an op, plus one for each value read or written."""
     node = operation.node()
     return operation.op.flops(node) + sum(type.size for type in (*node.operand_types, *node.result_types))
 
 
 def _made_up(module: Module, path: Path) -> Path:
-    """A file with the same range for every value."""
+    """Write a table with the same range for every value."""
     names = dict.fromkeys(result.name for operation in module.main.operations for result in operation.results)
     rows = "".join(f"{name} {RANGE} {-RANGE} {RANGE}\n" for name in names)
     path.write_text(f"# op_name threshold min max\n{rows}", encoding="utf-8")

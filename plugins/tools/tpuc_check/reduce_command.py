@@ -66,10 +66,10 @@ def command(
 ) -> None:
     """Reduce a failing network to a minimal reproducer.
 
-    An ONNX file gives an ONNX file; other formats, which must be importable, and .mlir files give a module. Every try
-    is a process of its own, so that crashes and hangs can be reduced too. With --command any program says whether a
-    network fails, wrong values included: by its exit code, and by its first line that begins with `tpuc: `, or its last
-    one, which has to stay the same.
+    An ONNX file gives an ONNX file; other formats, which must be importable, and .mlir files give a module. Every trial
+    runs in a separate process, so crashes and hangs can be reduced too. With --command, any program decides whether a
+    network fails, including for wrong values: by its exit code, and by its first line that begins with `tpuc: `, or
+    else its last line, which must stay the same.
     """
     check_inputs(network, model_data)
     if shell is not None and "{}" not in shell:
@@ -130,11 +130,11 @@ class _Tries:
 
     @property
     def count(self) -> int:
-        """How many different networks were tried."""
+        """Number of different networks tried."""
         return len(self._known)
 
     def failure(self, kept: Collection[int], *, random_weights: bool = False) -> str | None:
-        """What the network of these parts fails with."""
+        """Return the failure of the network with these parts."""
         key = (tuple(kept), random_weights)
         if key not in self._known:
             path = self._folder / f"reduced{self._subject.suffix}"

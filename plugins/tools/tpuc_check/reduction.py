@@ -1,4 +1,4 @@
-"""Remove parts of a network as long as the failure stays the same."""
+"""Remove parts of a network as long as the failure stays the same (delta debugging)."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TypeAlias
 
 Fails: TypeAlias = "Callable[[Collection[int]], bool]"
-"""Does the network of these parts still fail in the same way?"""
+"""True if the network with these parts still fails in the same way."""
 
 
 def reduced(count: int, fails: Fails) -> list[int]:
-    """A small set of the parts 0 to `count` - 1 that still fails, and from which no single part can be taken.
+    """Return a small subset of the parts 0 to `count` - 1 that still fails, and from which no single part can be
+    removed.
 
-    First the shortest beginning that fails, then the shortest end of that, each by halving; then smaller and smaller
-    runs of parts are left out.
+    First find the shortest failing prefix, then its shortest failing suffix, both by bisection; then drop shorter and
+    shorter runs of parts.
     """
     kept = list(range(count))
     kept = kept[: _shortest(len(kept), lambda size: fails(kept[:size]))]
@@ -30,7 +31,7 @@ def reduced(count: int, fails: Fails) -> list[int]:
 
 
 def _shortest(count: int, fails: Callable[[int], bool]) -> int:
-    """The smallest number that fails, if those above it do too; else one that does."""
+    """Return the smallest failing number if failure is monotone; otherwise some failing number."""
     low, high = 0, count
     while high - low > 1:
         middle = (low + high) // 2
@@ -42,6 +43,6 @@ def _shortest(count: int, fails: Callable[[int], bool]) -> int:
 
 
 def _without(kept: Sequence[int], size: int) -> Iterator[list[int]]:
-    """Without each run of `size` parts, the last ones first: the failure is usually at the end."""
+    """Yield the parts without each run of `size` parts, last runs first: failures are usually at the end."""
     for start in range(len(kept) - size, -size, -size):
         yield [*kept[: max(start, 0)], *kept[start + size :]]

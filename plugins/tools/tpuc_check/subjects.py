@@ -1,4 +1,4 @@
-"""Networks that can lose nodes: ONNX files, and modules from other formats."""
+"""Networks whose nodes can be removed: ONNX files, and modules from other formats."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     import onnx
 
 SEED = 7
-"""Of random weights: any, but always the same."""
+"""Seed of random weights; arbitrary but fixed."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """A node by its place in the network: what it reads and makes, without weights."""
+    """A node by its index in the network: what it reads and computes, without weights."""
 
     name: str
     reads: tuple[str, ...]
@@ -32,21 +32,21 @@ class Part:
 
 
 class Subject(ABC):
-    """A network as a list of parts, each after those that it needs."""
+    """A network as a list of parts, in topological order."""
 
     suffix: str
     parts: Sequence[Part]
 
     @abstractmethod
     def write(self, kept: Collection[int], path: Path, *, random_weights: bool = False) -> None:
-        """The network of these parts alone: what they read from others becomes an input."""
+        """Write the network of these parts only; what they read from others becomes an input."""
 
     @abstractmethod
     def input_shapes(self, kept: Collection[int]) -> dict[str, tuple[int, ...]]:
-        """The inputs of that network."""
+        """Return the inputs of that network."""
 
     def ends(self, kept: Collection[int]) -> tuple[list[str], list[str]]:
-        """What these parts read from outside, and what they make that none of them reads."""
+        """Return what these parts read from outside, and what they compute that none of them reads."""
         chosen = [self.parts[index] for index in sorted(kept)]
         made = {name for part in chosen for name in part.makes}
         read = dict.fromkeys(name for part in chosen for name in part.reads)
@@ -55,7 +55,7 @@ class Subject(ABC):
 
 
 class OnnxSubject(Subject):
-    """An ONNX file. Shapes of inner tensors come from onnx's own inference."""
+    """An ONNX file. Shapes of inner tensors come from onnx's shape inference."""
 
     suffix = ".onnx"
 
@@ -124,7 +124,9 @@ class OnnxSubject(Subject):
 
 
 def _randomised(tensor: onnx.TensorProto) -> onnx.TensorProto:
-    """Other numbers of the same spread, so that nobody's weights are given away; small tensors say shapes and stay."""
+    """Replace weights by random numbers of the same spread, so that none are disclosed; small tensors, which may be
+    shapes, stay.
+    """
     from onnx import TensorProto, numpy_helper
 
     if tensor.data_type not in (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE):
@@ -141,7 +143,7 @@ def _drawn(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 class ModuleSubject(Subject):
-    """A TOP module, which is what every other format becomes."""
+    """A TOP module, imported from any other format."""
 
     suffix = ".mlir"
 

@@ -1,4 +1,4 @@
-"""Compile a single op of a network: rejected, or its cycles."""
+"""Compile a single op of a network; return its cycles or the refusal."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _LAST = re.compile(r"[;.] ?(?:change|choose|Change|Choose)\b[^;.]*\.?$")
 
 @dataclass(frozen=True)
 class Verdict:
-    """`reason` is None where the op compiles, to `cycles`."""
+    """`reason` is None if the op compiles; `cycles` is then its cost."""
 
     reason: str | None
     stage: str = ""
@@ -41,8 +41,8 @@ class Verdict:
 
 
 def computes(operation: Operation) -> bool:
-    """Is it work for a chip? Constants, inputs, absent values, the return and changes between floats
-    and integers, which every chip has, are not.
+    """True if an operation is work for a chip. False for constants, inputs, absent values, returns, and conversions
+    between floats and integers, which every chip has.
     """
     return (
         bool(operation.results)
@@ -52,7 +52,7 @@ def computes(operation: Operation) -> bool:
 
 
 class Trials:
-    """Tries ops on a chip in one mode; equal ones once. `table` has the ranges of the network's values."""
+    """Tries ops on a chip in one mode; equal ones once. `table` holds the ranges of the network's values."""
 
     def __init__(self, module: Module, session: Any, table: Any = None) -> None:
         self._module = module
@@ -61,7 +61,7 @@ class Trials:
         self._verdicts: dict[Any, Verdict] = {}
 
     def verdict(self, operation: Operation) -> Verdict:
-        """What becomes of the op."""
+        """Return the result of compiling an op."""
         key = (operation.op, *((operand.type, operand.is_constant) for operand in operation.operands))
         if key not in self._verdicts:
             self._verdicts[key] = self._try(operation)
@@ -85,7 +85,7 @@ class Trials:
         return Verdict(None, cycles=chip.load(data, operation.name).timeline(chip.profiles[0]).cycles)
 
     def _refusal(self, operation: Operation) -> str | None:
-        """By the chip's lowering itself; what a legalisation takes apart is only known when it is built."""
+        """Return the refusal of the chip's lowering; that of a legalization is known only when it is built."""
         description, mode = self._session.chip.description, self._session.mode
         op, registry = operation.op, self._session.registry
         given = (registry.lowering(description, op, mode), registry.legalisation(description, op))
@@ -100,7 +100,7 @@ def _types(values: Sequence[Value]) -> list[TensorType]:
 
 
 class PartBuilder(TopBuilder):
-    """Of a part of a network that was imported: its weights were judged then, such as those of masks that hide."""
+    """Builder for a part of an imported network. Its weights, such as infinities of masks, were accepted at import."""
 
     def is_number(self, array: Array) -> Array:
         """See TopBuilder."""
@@ -108,7 +108,7 @@ class PartBuilder(TopBuilder):
 
 
 def isolated(module: Module, operation: Operation) -> Module:
-    """A module with this op alone; its computed operands are inputs."""
+    """Return a module with this op only; its computed operands become inputs."""
     computed: dict[str, TensorType] = {}
     weights = module.weights
     for operand in operation.operands:
@@ -133,5 +133,5 @@ def isolated(module: Module, operation: Operation) -> Module:
 
 
 def _bare(message: str) -> str:
-    """The reason inside a sentence about a node on a chip."""
+    """Return the reason inside a message about a node on a chip."""
     return _LAST.sub("", _PLACE.sub("", message.splitlines()[0])).rstrip(".")

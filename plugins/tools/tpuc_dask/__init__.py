@@ -1,1 +1,1 @@
-"""Work on the workers of a dask cluster, for `--cluster ADDRESS`."""
+"""Run work units on a dask cluster, for `--cluster ADDRESS`."""

@@ -1,4 +1,4 @@
-"""The workers of a dask cluster (extra `tpuc[cluster]`). Files must be found there under the same paths."""
+"""A pool of dask workers (extra `tpuc[cluster]`). All workers must find files under the same paths."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tpuc_driver.api.host import Job, Pool, Sealed
 T = TypeVar("T")
 
 LOSSES = 5
-"""So often may a unit get lost with its worker before we give up."""
+"""Maximum number of times that a unit may be lost with its worker."""
 SHARE_SECONDS = 30.0
 
 
 class ClusterPool(Pool):
-    """Units go to whoever is free; those of a worker that dies are done again by another."""
+    """Units go to idle workers; those of a worker that dies are repeated by another one."""
 
     def __init__(self, address: str) -> None:
         try:
@@ -57,9 +57,9 @@ class ClusterPool(Pool):
             yield result
 
     def _share(self, sealed: Sealed, broadcast: bool = False) -> Any:
-        """The job as data of the cluster, at every worker where `broadcast`; else they take it from one another.
+        """Put the job on the cluster: at every worker if `broadcast`; otherwise workers copy it from one another.
 
-        A worker that dies while it is given a copy leaves `scatter` waiting for it, at times without end.
+        If a worker dies while receiving a copy, `scatter` waits for it, sometimes forever.
         """
         try:
             return self._client.sync(
@@ -77,7 +77,7 @@ class ClusterPool(Pool):
         return self._client.submit(run_unit, shared, unit, pure=False)
 
     def _window(self) -> int:
-        """Units under way: enough for every worker to have the next one at hand."""
+        """Number of units in flight, so that every worker has the next one available."""
         return max(8, 4 * sum(self._client.nthreads().values()))
 
     def close(self) -> None:
@@ -85,5 +85,5 @@ class ClusterPool(Pool):
 
 
 def run_unit(sealed: Sealed, unit: range) -> Any:
-    """In a worker: the result of a unit."""
+    """Runs on a worker: return the result of a unit."""
     return sealed.run(unit)

@@ -17,18 +17,18 @@ ANY, CLASSES = "auto", "classes"
 
 @dataclass(frozen=True)
 class AppendPostprocess(Pass):
-    """Boxes are decoded and chosen, or the most likely classes, by ops of TOP behind the outputs. `post` is a
-    post-processing with its options; `auto`, or the beginning of a name such as `yolo`, is the only one that fits the
-    outputs. Without it, what the run was told, which may be nothing.
+    """Append post-processing as TOP ops to the outputs: decode and select boxes, or select the most likely classes.
+    `post` is a post-processing with options; `auto`, or a prefix such as `yolo`, means the only one that fits the
+    outputs. Without it, the session's setting applies, which may be none.
 
-    From then on rows are the only output. The module says so, and which post-processing it has.
+    The rows then become the only output, and the module records the post-processing.
     """
 
     name = "append-postprocess"
     post: str = ""
 
     def run(self, module: Module, context: PassContext) -> bool:
-        """See Pass; raises UsageError where the post-processing does not fit the network, or cannot be put behind."""
+        """See Pass; raises UsageError if the post-processing does not fit the network or cannot be appended."""
         from tpuc.api import POSTPROCESS
         from tpuc.api.boundary import FusedPostprocess, fused_postprocess, state_fused_postprocess
 
@@ -48,7 +48,7 @@ class AppendPostprocess(Pass):
 
 
 def _chosen(context: PassContext, text: str, tail: Tail) -> Postprocess:
-    """The one that is named, or the only one that fits."""
+    """Return the named post-processing, or the only one that fits."""
     from tpuc_eval.options import configured
 
     name, brace, options = text.strip().partition("{")

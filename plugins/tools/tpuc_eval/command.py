@@ -123,7 +123,7 @@ def command(
 
 
 def _unseen(app: App, paths: Sequence[Path], samples: LabelledSamples) -> tuple[LabelledSamples, str]:
-    """The samples that no network was calibrated on, or all where nothing else remains; and what is to be said."""
+    """Return the samples that no network was calibrated on, or all if none remain; and a remark."""
     from tpuc_driver.api.host import Session
 
     from tpuc_eval.protocols import Chosen
@@ -141,7 +141,7 @@ def _unseen(app: App, paths: Sequence[Path], samples: LabelledSamples) -> tuple[
 def _runnable(
     app: App, paths: Sequence[Path], preprocess: Mapping[str, Any], layout: str, trust: bool
 ) -> list[RunnableFile]:
-    """What the options say of images is for those networks that do not say it themselves."""
+    """Apply the image options only to networks that do not state their own preprocessing."""
     from tpuc_driver.api.host import Session
 
     from tpuc_eval.runnable import RunnableFile

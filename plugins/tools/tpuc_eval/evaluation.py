@@ -19,12 +19,12 @@ Progress = Callable[[Iterable[Any], str, "int | None"], Iterable[Any]]
 Remark = Callable[[str], None]
 
 SHOWN_SKIPPED = 5
-"""Names of skipped samples that the report lists; the others are counted."""
+"""Number of skipped samples listed in the report; the others are counted."""
 
 
 @dataclass(frozen=True)
 class Predictions:
-    """What a network said of every sample that it could be given."""
+    """The predictions of a network for all samples that it accepts."""
 
     digests: Mapping[int, Any]
     unusable: Mapping[int, str]
@@ -32,7 +32,7 @@ class Predictions:
 
 @dataclass(frozen=True)
 class NetworkFigures:
-    """How well one network does; `agreement` is with the first network."""
+    """The metrics of one network; `agreement` is with the first network."""
 
     model: str
     figures: Mapping[str, float]
@@ -41,7 +41,7 @@ class NetworkFigures:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """All networks over the same samples."""
+    """All networks evaluated on the same samples."""
 
     dataset: str
     metric: str
@@ -50,7 +50,7 @@ class Evaluation:
     networks: tuple[NetworkFigures, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values; figures that do not exist are null."""
+        """Return plain values; undefined figures are null."""
         first = self.networks[0].figures
         return {
             "dataset": self.dataset,
@@ -72,7 +72,7 @@ class Evaluation:
         }
 
     def rows(self) -> list[list[str]]:
-        """A table: a row per figure, a column per network, and behind those after the first what they differ by."""
+        """Return a table: a row per figure, a column per network, and differences to the first network."""
         names = _short([one.model for one in self.networks])
         first = self.networks[0]
         rows = [["", *names[:1], *(label for name in names[1:] for label in (name, "difference"))]]
@@ -100,10 +100,10 @@ def evaluate(
     remark: Remark,
     is_named: bool = False,
 ) -> Evaluation:
-    """Run every network over the samples; those that one of them could not be given are left out for all. `is_named`:
-    did the user name the post-processing?
+    """Run every network over the samples; those that one network does not accept are skipped for all. `is_named`: the
+    user named the post-processing.
 
-    Raises CalibrationError when nothing remains, or with `strict` for the first sample that cannot be used.
+    Raises CalibrationError if nothing remains, or with `strict` for the first unusable sample.
     """
     said = [
         _predictions(
@@ -168,6 +168,6 @@ def _shown(value: float, sign: str = "") -> str:
 
 
 def _short(paths: Sequence[str]) -> list[str]:
-    """File names, or whole paths where two are the same."""
+    """Return file names, or whole paths if two are equal."""
     names = [path.replace("\\", "/").rsplit("/", maxsplit=1)[-1] for path in paths]
     return names if len(set(names)) == len(names) else list(paths)

@@ -15,7 +15,7 @@ from tpuc_eval.runnable import Runnable
 
 @dataclass(frozen=True)
 class UnitResult:
-    """The digest of every sample that could be used, and the reason for every other one, by index."""
+    """The digest of every usable sample, and the reason for every other one, by index."""
 
     digests: tuple[tuple[int, Any], ...]
     unusable: tuple[tuple[int, str], ...]
@@ -24,8 +24,8 @@ class UnitResult:
 
 @dataclass(frozen=True)
 class EvaluationJob(Job[UnitResult]):
-    """One network over the samples. `candidates` are post-processings of which only one may fit the outputs. Where the
-    user named none, one that is in the network goes before them.
+    """One network over the samples. `candidates`: post-processings, at most one of which fits the outputs. If the user
+    named none, one stored in the network takes precedence.
     """
 
     network: Runnable
@@ -61,7 +61,7 @@ class EvaluationJob(Job[UnitResult]):
         return run
 
     def _check_classes(self, digest: Any, source: str, remarks: list[str]) -> None:
-        """Raise UsageError when the labels cannot be classes of this network; doubts are remarks."""
+        """Raise UsageError if the labels cannot be classes of this network; doubts become remarks."""
         classes = self.metric.classes_of(digest)
         if classes is None:
             return
@@ -73,7 +73,7 @@ class EvaluationJob(Job[UnitResult]):
 
 
 def fitting(candidates: Sequence[Postprocess], outputs: Outputs, sample: Sample, source: str) -> Postprocess:
-    """The only post-processing that fits the outputs; raises UsageError when none or several do."""
+    """Return the only post-processing that fits the outputs; raises UsageError if none or several do."""
     shapes = [plain_shape(array.shape) for array in outputs.values()]
     found = [one for one in candidates if one.fits(shapes, sample) and one.reads(outputs, sample)]
     if len(found) == 1:

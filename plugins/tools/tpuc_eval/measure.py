@@ -1,4 +1,4 @@
-"""A metric of `tpuc eval` as accuracy measure of `tpuc compile --min-accuracy`."""
+"""A metric of `tpuc eval` as the accuracy measure of `tpuc compile --min-accuracy`."""
 
 from __future__ import annotations
 
@@ -19,11 +19,13 @@ from tpuc_eval.protocols import DataRequest, DatasetType
 from tpuc_eval.runnable import RunnableModule
 
 APART = 3
-"""One labelled sample in so many is held out of the search,"""
+"""One in this many labeled samples is held out of the search,"""
 ENOUGH = 30
-"""where there are so many."""
+"""if there are this many."""
 RESAMPLES = 400
-"""Of a bootstrap; intervals take some hundreds (Efron and Tibshirani, "An Introduction to the Bootstrap", 1993)."""
+"""Bootstrap resamples; intervals need some hundreds (Efron and Tibshirani, "An Introduction to the Bootstrap",
+1993).
+"""
 SEED = 20
 
 Digests = Mapping[int, Any]
@@ -31,8 +33,8 @@ Digests = Mapping[int, Any]
 
 @dataclass(frozen=True)
 class Labels(AccuracyMeasure):
-    """A figure of a metric on labelled data; the options are those of `tpuc eval`. Without `dataset` the data are those
-    of the calibration. `figure` names one of the metric's, the first one if it is left out.
+    """A figure of a metric on labeled data, with the options of `tpuc eval`. Without `dataset`, the calibration data
+    are used. `figure` names one of the metric's figures; default: the first one.
     """
 
     name = "labels"
@@ -87,9 +89,10 @@ class _Opened(OpenedMeasure):
         return self._of(self._found)
 
     def interval(self, figure: float, confidence: float, *, paired: bool) -> tuple[float, float]:
-        """See OpenedMeasure: by a bootstrap over samples, of the difference to the float network where it is `paired`.
+        """See OpenedMeasure: bootstrap over samples; if `paired`, of the difference to the float network.
 
-        Where no resample differs it would be a point, so it is at least as wide as Wilson's of samples that all agree.
+        If no resample differs, the interval would be a point; it is at least as wide as Wilson's interval for samples
+        that all agree.
         """
         exact = self._exact[-1]
         places = [place for place in self._found if place in exact]

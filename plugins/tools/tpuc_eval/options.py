@@ -1,4 +1,4 @@
-"""Objects of the groups of evaluation, from the texts that users type."""
+"""Create objects of the evaluation groups from the user's text."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tpuc_driver.api.command import build_object, needs_options, parse_pass_text
 from tpuc_eval.protocols import Metric, Postprocess
 
 ALIASES = {"topx": "top-k", "top-x": "top-k", "topk": "top-k", "coco-map": "coco", "roc-auc": "auc"}
-"""Metrics as users of other tools call them."""
+"""Names of metrics in other tools."""
 
 
 def configured(registry: Registry, group: str, text: str) -> Any:
-    """An object of an evaluation group from its text, `NAME` or `NAME{option=value,...}`; raises UsageError.
+    """Return an object of an evaluation group from its text, `NAME` or `NAME{option=value,...}`; raises UsageError.
 
-    Names are found whatever their case, and `_` and `-` are the same.
+    Names are case-insensitive, and `_` and `-` are equivalent.
     """
     parsed = parse_pass_text(text)
     typed = parsed.name.lower().replace("_", "-")
@@ -29,12 +29,12 @@ def configured(registry: Registry, group: str, text: str) -> Any:
 
 
 def usual_type(dataset: Path) -> str:
-    """The form of data whose form nobody named."""
+    """Return the default format of data if the user named none."""
     return "arrays" if dataset.suffix.lower() == ".npz" else "imagenet"
 
 
 def chosen_metric(registry: Registry, text: str) -> Metric:
-    """A metric by its name or by that of another tool."""
+    """Return a metric by its name or by that of another tool."""
     name, brace, options = text.partition("{")
     metric: Metric = configured(
         registry, "tpuc.metrics", ALIASES.get(name.strip().lower().replace("_", "-"), name) + brace + options
@@ -43,12 +43,12 @@ def chosen_metric(registry: Registry, text: str) -> Metric:
 
 
 def reader(registry: Registry, fused: FusedPostprocess | None) -> Postprocess | None:
-    """What reads the outputs of a network whose post-processing is in it; None where it has none."""
+    """Return the reader of a network's built-in post-processing; None if it has none."""
     return None if fused is None else configured(registry, "tpuc.postprocess", fused.read_by)
 
 
 def candidates(registry: Registry, text: str) -> Sequence[Postprocess]:
-    """The post-processing that was named, or every detector."""
+    """Return the named post-processing, or every detector."""
     if text:
         return (configured(registry, "tpuc.postprocess", text),)
     return tuple(

@@ -1,4 +1,4 @@
-"""Names the preset with which a network that is mostly wrong becomes right: its preprocessing was probably wrong."""
+"""Suggest the preset with which a network that is mostly wrong becomes right: its preprocessing was probably wrong."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tpuc_eval.job import EvaluationJob, fitting
 from tpuc_eval.protocols import Sample
 
 LEAST, SAMPLES = 10, 16
-"""Samples below which nothing is said, and how many are run with every preset."""
+"""Minimum number of samples for a remark, and number of samples run with every preset."""
 POOR = 0.5
-"""Share of right predictions from which on presets are not tried."""
+"""Share of right predictions from which presets are not tried."""
 GAIN = 4
-"""How many more of those samples another preset has to get right."""
+"""How many more of those samples another preset must get right."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Found:
 
 @dataclass(frozen=True)
 class PresetTrials(Job[list[Found]]):
-    """Evaluates samples at `places` with every preset that their values can be turned into."""
+    """Evaluates samples at `places` with every preset to which their values can be converted."""
 
     evaluation: EvaluationJob
     places: tuple[int, ...]
@@ -69,7 +69,7 @@ def _ways(one: SampleInput, samples: Sequence[Sample]) -> list[Alternative]:
 def better_preset(
     evaluation: EvaluationJob, places: Sequence[int], digests: Sequence[Any], truths: Sequence[Any], pool: Pool
 ) -> str:
-    """A sentence where most predictions are wrong, and another preset gets clearly more right on a few samples."""
+    """Return a sentence if most predictions are wrong and another preset gets clearly more right on a few samples."""
     right = [evaluation.metric.is_right(*pair) for pair in zip(digests, truths, strict=True)]
     if len(right) < LEAST or None in right or sum(map(bool, right)) >= POOR * len(right):
         return ""

@@ -1,4 +1,4 @@
-"""What evaluation plugins are written with: data sets with labels, post-processing and metrics."""
+"""Base classes of evaluation plugins: labeled data sets, post-processing, and metrics."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ Outputs: TypeAlias = Mapping[str, Array]
 
 @dataclass(frozen=True)
 class Mask:
-    """Which pixels of an image belong to an object: those that are set of a part whose corner is at `left`, `top`."""
+    """The pixels of an object: those set in a part of the image whose corner is at `left`, `top`."""
 
     left: int
     top: int
     pixels: NDArray[np.bool_]
 
     def whole(self, width: int, height: int) -> NDArray[np.bool_]:
-        """The mask of an image of that size."""
+        """Return the mask of a whole image of the given size."""
         found = np.zeros((height, width), np.bool_)
         rows, columns = self.pixels.shape
         found[self.top : self.top + rows, self.left : self.left + columns] = self.pixels
@@ -41,8 +41,8 @@ class Mask:
 class Detections:
     """Objects found in one image: boxes `[n, 4]` as x1, y1, x2, y2 in pixels of the image, scores, class indices.
 
-    Networks of some tasks give more of each: `masks`; `points` `[n, k, 3]` of x, y and how sure it is to be seen;
-    `corners` `[n, 4, 2]` of boxes that are rotated, around which `boxes` lie. `size` is that of the image.
+    Some tasks add values: `masks`; `points` `[n, k, 3]` of x, y, and visibility; `corners` `[n, 4, 2]` of rotated
+    boxes, whose bounding boxes are `boxes`. `size` is that of the image.
     """
 
     boxes: NDArray[np.float64]
@@ -56,10 +56,10 @@ class Detections:
 
 @dataclass(frozen=True)
 class Objects:
-    """Objects that are in one image: boxes as those of `Detections`, class indices, areas in pixels, crowds.
+    """Objects in one image: boxes as in `Detections`, class indices, areas in pixels, crowd flags.
 
-    Where the data say so, `outlines` are polygons or run lengths as COCO writes them, and `points` `[n, k, 3]` have x,
-    y and 0 for what is not labelled, 1 for what is hidden and 2 for what is seen. `size` is that of the image.
+    If present, `outlines` are polygons or run lengths as in COCO, and `points` `[n, k, 3]` have x, y, and 0 for
+    unlabeled, 1 for hidden, 2 for visible. `size` is that of the image.
     """
 
     boxes: NDArray[np.float64]
@@ -73,10 +73,10 @@ class Objects:
 
 @dataclass(frozen=True)
 class Sample:
-    """One labelled thing as a network takes it: `rows` are run one after another, mostly there is one.
+    """One labeled sample as network input: `rows` are run one after another; usually there is one.
 
-    `placement` says where the image lies in the input, None where there is no image. `given` are the rows as the data
-    have them, before anything is quantised; empty for images.
+    `placement`: where the image lies in the input, None without an image. `given`: the rows in the data's form, before
+    any quantization; empty for images.
     """
 
     rows: tuple[Mapping[str, Array], ...]
@@ -86,7 +86,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class DataRequest:
-    """Where labelled data lie. `count` limits the samples, 0 is all."""
+    """Where labeled data are. `count` limits the samples; 0 means all."""
 
     path: Path
     label_file: Path | None = None
@@ -96,14 +96,14 @@ class DataRequest:
 
 
 def plain_shape(dims: Sequence[int]) -> tuple[int, ...]:
-    """The extents of an output without a last one that runtimes put behind three dimensions."""
+    """Return the extents of an output without a fourth extent of 1, which some runtimes append to three dimensions."""
     return tuple(dims[:-1] if len(dims) == 4 and dims[-1] == 1 else dims)
 
 
 class LabelledSamples(ABC):
-    """An opened data set: plain data that are pickled to worker processes; samples are read there, one by one.
+    """An opened data set: plain data that are pickled to worker processes, which read samples one by one.
 
-    `classes` are the names of the classes as far as the data say them, in the order of their indices.
+    `classes`: the class names in index order, if the data state them.
     """
 
     classes: Sequence[str] = ()
@@ -113,32 +113,34 @@ class LabelledSamples(ABC):
 
     @abstractmethod
     def name(self, index: int) -> str:
-        """What people call a sample: its file, mostly."""
+        """Return a sample's display name, usually its file."""
 
     @abstractmethod
     def read(self, index: int, inputs: Sequence[SampleInput]) -> Sample:
-        """One sample for a network with these inputs; raises CalibrationError when it cannot be read."""
+        """Return one sample for a network with these inputs; raises CalibrationError if it cannot be read."""
 
     def fingerprint(self, index: int) -> str:
-        """By which a network knows that it was calibrated on a sample; empty where nobody can tell."""
+        """Return the key by which a network knows that it was calibrated on a sample; empty if unknown."""
         return ""
 
     @abstractmethod
     def truth(self, index: int) -> Any:
-        """The class index of a sample, or its `Objects`."""
+        """Return the class index of a sample, or its `Objects`."""
 
     def refuse(self, classes: int) -> str:
-        """Why its class indices cannot be those of a network with so many classes, as a sentence; empty if they can."""
+        """Return why its class indices cannot be those of a network with that many classes, as a sentence; empty if
+        they can.
+        """
         return ""
 
     def doubt(self, classes: int) -> str:
-        """What a user should look at where nothing tells whether they are, as a sentence; empty if nothing."""
+        """Return what a user should check if nothing confirms them, as a sentence; empty if nothing."""
         return ""
 
 
 @dataclass(frozen=True)
 class Chosen(LabelledSamples):
-    """Some samples of a data set."""
+    """A subset of a data set's samples."""
 
     source: LabelledSamples
     places: tuple[int, ...]
@@ -169,22 +171,22 @@ class Chosen(LabelledSamples):
 
 
 class DatasetType(ABC):
-    """A form of labelled data, registered by name in `tpuc.datasets`; the fields of a subclass are its options."""
+    """A format of labeled data, registered by name in `tpuc.datasets`; the fields of a subclass are its options."""
 
     api_version: ClassVar[int] = 1
     name: ClassVar[str]
     metric: ClassVar[str]
-    """The metric of users who name none."""
+    """The default metric."""
 
     @abstractmethod
     def open(self, request: DataRequest, remark: Callable[[str], None]) -> LabelledSamples:
-        """The samples in a fixed order; raises UsageError or CalibrationError."""
+        """Return the samples in a fixed order; raises UsageError or CalibrationError."""
 
 
 class Postprocess(ABC):
-    """What becomes of a network's outputs, registered by name in `tpuc.postprocess`; fields are options.
+    """Post-processing of a network's outputs, registered by name in `tpuc.postprocess`; fields are options.
 
-    Detectors give `Detections`, others an array of scores or a number.
+    Detectors return `Detections`, others an array of scores or a number.
     """
 
     api_version: ClassVar[int] = 1
@@ -192,29 +194,29 @@ class Postprocess(ABC):
     finds_objects: ClassVar[bool] = False
 
     def fits(self, shapes: Sequence[tuple[int, ...]], sample: Sample) -> bool:
-        """May outputs of these shapes be of this kind? Asked when a detector is wanted and none was named."""
+        """True if outputs of these shapes may be of this kind; called if no detector was named."""
         return False
 
     def reads(self, outputs: Outputs, sample: Sample) -> bool:
-        """May it be these very values, of shapes that fit? Asked where shapes alone do not tell."""
+        """True if these values, of fitting shapes, may be of this kind; called if shapes alone do not decide."""
         return True
 
     def ends(self, tail: Tail) -> bool:
-        """The same of a network, by the shapes of its outputs and the ops at its end."""
+        """As `fits`, for a network, by the shapes of its outputs and its last ops."""
         return self.fits(tail.shapes, tail.sample)
 
     @abstractmethod
     def __call__(self, outputs: Outputs, sample: Sample) -> Any:
-        """The prediction for one sample from real values, each output with the rows of the sample in front."""
+        """Return the prediction for one sample from real values; the first axis of each output is the sample's rows."""
 
     def recognised(self, tail: Tail) -> Postprocess:
-        """Itself, with the options that the end of a network tells by its ops."""
+        """Return itself with the options that the network's last ops determine."""
         return self
 
     def append(self, tail: Tail) -> Postprocess:
-        """Put it behind a network as ops of TOP, and return what reads the outputs from then on.
+        """Append it to a network as TOP ops, and return the reader of the new outputs.
 
-        Raises UsageError where the outputs are not of this kind, or it cannot be expressed so.
+        Raises UsageError if the outputs are not of this kind, or if it cannot be expressed in ops.
         """
         raise UsageError(
             f"--post {self.name}: this post-processing cannot be appended to a network; leave it out, and pass it to "
@@ -223,40 +225,40 @@ class Postprocess(ABC):
 
 
 class Metric(ABC):
-    """A figure of merit, registered by name in `tpuc.metrics`; fields are options.
+    """A metric, registered by name in `tpuc.metrics`; fields are options.
 
-    `digest` runs where the network runs and keeps of a prediction what `evaluate` needs, which sees all of them in the
-    order of the samples.
+    `digest` runs where the network runs and reduces a prediction to what `evaluate` needs, which gets all digests in
+    sample order.
     """
 
     api_version: ClassVar[int] = 1
     name: ClassVar[str]
     postprocess: ClassVar[str]
-    """The post-processing of users who name none; empty: that detector which fits the outputs."""
+    """The default post-processing; empty: the detector that fits the outputs."""
 
     def refuse(self, truth: Any) -> str:
-        """Why it cannot judge predictions of samples with such a truth, as a sentence; empty when it can.
+        """Return why it cannot evaluate predictions of samples with such a truth, as a sentence; empty if it can.
 
-        Asked before anything runs; what is not installed is a reason too.
+        Called before anything runs; a missing package is a reason too.
         """
         return ""
 
     @abstractmethod
     def digest(self, prediction: Any, source: str) -> Any:
-        """The part of a prediction that counts; `source` is the network, for sentences."""
+        """Return the relevant part of a prediction; `source` names the network in messages."""
 
     @abstractmethod
     def evaluate(self, digests: Sequence[Any], truths: Sequence[Any], classes: Sequence[str]) -> Mapping[str, float]:
-        """The figures by name, in the order in which to show them."""
+        """Return the figures by name, in display order."""
 
     def is_right(self, digest: Any, truth: Any) -> bool | None:
-        """Is a prediction right? None where that is no question of yes or no."""
+        """Return whether a prediction is right; None if that is not a yes-or-no question."""
         return None
 
     def classes_of(self, digest: Any) -> int | None:
-        """How many classes the network has whose prediction was digested; None where that plays no part."""
+        """Return the number of classes of the network behind a digest; None if irrelevant."""
         return None
 
     def agreement(self, digests: Sequence[Any], others: Sequence[Any]) -> Mapping[str, float]:
-        """How alike the predictions of two networks are, whatever is true; empty where that has no meaning."""
+        """Return how similar the predictions of two networks are, regardless of the truth; empty if undefined."""
         return {}

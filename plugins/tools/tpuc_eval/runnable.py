@@ -1,4 +1,4 @@
-"""A runnable file on its way to another process."""
+"""Networks in any runnable format that can be sent to other processes."""
 
 from __future__ import annotations
 
@@ -21,18 +21,20 @@ Rows: TypeAlias = Sequence[Mapping[str, Array]]
 
 @dataclass(frozen=True)
 class OpenedFile:
-    """A network that is ready to run, whatever its format. `reader` reads what its own post-processing gives."""
+    """A network that is ready to run, in any format. `reader` reads the output of its built-in post-processing."""
 
     runner: Runner
     reader: Postprocess | None = None
 
     @property
     def inputs(self) -> Sequence[SampleInput]:
-        """What samples must give."""
+        """The inputs that samples must provide."""
         return self.runner.inputs
 
     def run(self, rows: Rows) -> dict[str, Array]:
-        """What the outputs mean, for one set of inputs after another, joined along their first axis."""
+        """Return the real values of the outputs, for one set of inputs after another, concatenated along their
+        first axis.
+        """
         results = [self.runner.run(row) for row in rows]
         return {
             name: np.concatenate([np.atleast_1d(real_values(result[name], type)) for result in results])
@@ -41,13 +43,13 @@ class OpenedFile:
 
 
 class Runnable(Protocol):
-    """A network that can be opened where it runs; `path` is what sentences call it."""
+    """A network that can be opened where it runs; `path` names it in messages."""
 
     @property
     def path(self) -> Path: ...
 
     def open(self, remark: Callable[[str], None]) -> OpenedFile:
-        """The network; `remark` hears what users of it should know."""
+        """Open the network; `remark` receives notes for its users."""
         ...
 
 
@@ -59,7 +61,7 @@ class RunnableModule:
 
     @property
     def path(self) -> Path:
-        """What sentences call it."""
+        """The name used in messages."""
         return Path(self.module.name)
 
     def open(self, remark: Callable[[str], None]) -> OpenedFile:
@@ -70,10 +72,10 @@ class RunnableModule:
 
 @dataclass(frozen=True)
 class RunnableFile:
-    """The path of a network in any runnable format, with the choices of plugins that running it needs.
+    """The path of a network in any runnable format, with the plugin choices that running it needs.
 
-    `preprocess` says how images become inputs where the file does not, `layout` how arrays lie; `trust`
-    vouches for code in it.
+    `preprocess`: how images become inputs if the file does not state it; `layout`: the layout of arrays; `trust`:
+    allows code in the file.
     """
 
     path: Path
@@ -83,13 +85,13 @@ class RunnableFile:
     trust: bool = False
 
     def __getstate__(self) -> dict[str, Any]:
-        """On the way to another process, whose working folder may be another one."""
+        """Make paths absolute for another process, whose working directory may differ."""
         return {**self.__dict__, "path": self.path.resolve()}
 
     def open(self, remark: Callable[[str], None]) -> OpenedFile:
-        """The network; `remark` hears what users of it should know.
+        """Open the network; `remark` receives notes for its users.
 
-        An input of plain bytes can only take pixels, so mean and scale of `preprocess` are not for it.
+        An input of plain bytes can only take pixels, so mean and scale of `preprocess` do not apply to it.
         """
         session = Session(self.registry, input_layout=self.layout, trust=self.trust, remark=remark)
         runner = session.runner(self.path, self.preprocess)

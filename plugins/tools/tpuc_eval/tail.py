@@ -1,4 +1,4 @@
-"""The end of a network, where a post-processing is put behind it as ops of TOP."""
+"""The end of a network, to which post-processing is appended as TOP ops."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from tpuc_eval.protocols import Postprocess
 
 LOWEST = -1e30
-"""A threshold that every score is above."""
+"""A threshold below every score."""
 
 
 @dataclass(frozen=True)
 class Anchors:
-    """Boxes that offsets are relative to: `centres` and `sizes` `[n, 2]`, x before y, in an image of that width and
+    """Boxes to which offsets refer: `centres` and `sizes` `[n, 2]`, x before y, in an image of the given width and
     height. `variances` are `[n, 4]`, or four for all.
 
-    A box has its centre at `centre + variances[:2] * size * offset[:2]`, and the size
-    `size * exp(variances[2:] * offset[2:])`.
+    A box has its center at `centre + variances[:2] * size * offset[:2]`, and the size `size * exp(variances[2:] *
+    offset[2:])`.
     """
 
     centres: NDArray[Any]
@@ -42,7 +42,7 @@ class Anchors:
 
 @dataclass(frozen=True)
 class Candidates:
-    """Boxes to choose from: `offsets` `[images, n, 4]` to anchors, and `scores` `[images, n, classes]`."""
+    """Candidate boxes: `offsets` `[images, n, 4]` to anchors, and `scores` `[images, n, classes]`."""
 
     offsets: Value
     scores: Value
@@ -50,7 +50,7 @@ class Candidates:
 
 
 class Tail:
-    """Builds behind the outputs of a module, which are floats: what quantised ones mean. `finish` makes one value the
+    """Appends ops to the outputs of a module, as floats; quantized ones are dequantized. `finish` makes one value the
     only output.
     """
 
@@ -70,13 +70,13 @@ class Tail:
 
     @property
     def listed(self) -> str:
-        """The outputs, for sentences."""
+        """Format the outputs for messages."""
         named = zip(self.names, self.shapes, strict=True)
         return ", ".join(f"{name} {'x'.join(map(str, dims))}" for name, dims in named)
 
     @property
     def size(self) -> tuple[int, int]:
-        """Width and height of the only picture that the network takes; raises UsageError for other networks."""
+        """Width and height of the network's only picture input; raises UsageError for other networks."""
         pictures = [one for one in inputs_of(self.module) if len(one.shape) == 4]
         if len(pictures) != 1:
             raise UsageError(
@@ -89,11 +89,11 @@ class Tail:
 
     @property
     def sample(self) -> Sample:
-        """A picture that fills the input, for those who ask where it lies."""
+        """A placement of a picture that fills the input."""
         return Sample((), Placement(self.size, self.size, (1.0, 1.0), (0.0, 0.0)))
 
     def computes(self, *kinds: type[Op]) -> bool:
-        """Is an op of these behind the last convolutions and products?"""
+        """True if one of these ops follows the last convolutions and products."""
         seen: set[Operation] = set()
         left = [value.defining for value in self.outputs]
         while left:
@@ -107,13 +107,13 @@ class Tail:
         return False
 
     def __call__(self, op: Op, *operands: Value) -> Value:
-        """The first result of an op."""
+        """Append an op; return its first result."""
         operation = self._build.operation(op, operands, None, self._name(op.name.rpartition(".")[2].lower()))
         mark_as_postprocess(operation)
         return operation.results[0]
 
     def known(self, value: Value) -> NDArray[Any] | None:
-        """The numbers of a value that is the same for every picture; None for what is computed."""
+        """Return the numbers of a value that is the same for every picture; None if it is computed."""
         made = value.defining
         if made is not None and isinstance(made.op, top.Reshape):
             found = self.known(made.operands[0])
@@ -121,22 +121,22 @@ class Tail:
         return self.module.constant(value)
 
     def constant(self, array: NDArray[Any]) -> Value:
-        """Numbers that are stored with the network."""
+        """Create a constant stored with the network."""
         return self._build.weight(self._name("constant"), array.astype(np.float32))
 
     def reshape(self, value: Value, *dims: int) -> Value:
-        """The same elements in other extents."""
+        """Return the same elements in another shape."""
         if value.tensor.dims == dims:
             return value
         constant = self.module.constant(value)
         return self(top.Reshape(shape=dims), value) if constant is None else self.constant(constant.reshape(dims))
 
     def permute(self, value: Value, *order: int) -> Value:
-        """The dimensions in another order."""
+        """Permute the dimensions."""
         return self(top.Permute(order=order), value)
 
     def part(self, value: Value, start: int, end: int | None = None, axis: int = -1) -> Value:
-        """The elements of a dimension, the last one if nothing is said, from `start` to before `end`."""
+        """Return the elements of a dimension, by default the last one, from `start` to before `end`."""
         dims = value.tensor.dims
         axis %= len(dims)
         end = dims[axis] if end is None else end
@@ -147,12 +147,12 @@ class Tail:
         return self(top.Slice(offset=offset, steps=(1,) * len(dims), ends=ends), value)
 
     def concat(self, axis: int, *values: Value) -> Value:
-        """One behind the other."""
+        """Concatenate values."""
         return values[0] if len(values) == 1 else self(top.Concat(axis=axis), *values)
 
     def detections(self, found: Candidates, *, score: float, iou: float, keep: int) -> Value:
-        """Rows of what is found, by `DetectionOutput`: `[images, 1, keep, 7]`. What a score must be above, and from
-        which overlap on boxes of a class suppress each other, is as in `Detector`.
+        """Select detections by `DetectionOutput`: `[images, 1, keep, 7]`. Minimum score and overlap are as in
+        `Detector`.
         """
         images, count, classes = found.scores.tensor.dims
         anchors = found.anchors
@@ -175,11 +175,11 @@ class Tail:
         )
 
     def leave(self, operation: Operation) -> None:
-        """Make an operation of the network one of the post-processing."""
+        """Mark an operation of the network as post-processing."""
         mark_as_postprocess(operation)
 
     def parts(self, value: Value, axis: int) -> list[Value]:
-        """What a value is joined of along an axis; itself where it is of one piece."""
+        """Return the values concatenated into a value along an axis; the value itself if there is only one."""
         made = value.defining
         if made is None or not isinstance(made.op, top.Concat) or made.op.axis % len(value.tensor.dims) != axis:
             return [value]
@@ -198,7 +198,7 @@ class Tail:
 
 
 def text_of(post: Postprocess) -> str:
-    """A post-processing as users write it, with the options that are not as usual."""
+    """Format a post-processing as users write it, with options that differ from their defaults."""
     fields = dataclasses.fields(post) if dataclasses.is_dataclass(post) else ()
     given = {one.name: getattr(post, one.name) for one in fields if getattr(post, one.name) != one.default}
     options = ",".join(f"{name.replace('_', '-')}={_shown(value)}" for name, value in given.items())

@@ -1,1 +1,1 @@
-"""Image files as samples: reading, resizing, and where an image lies in a network input."""
+"""Image files as samples: reading, resizing, and placement in a network input."""

@@ -1,4 +1,4 @@
-"""Images as network input: decode, resize, crop, order channels, normalise."""
+"""Images as network input: decode, resize, crop, order channels, normalize."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _ORIENTATION, _FIRST_TURNED = 274, 5  # the tag of EXIF, and the first of its va
 
 
 def read_image(file: Path, said: Preprocess, shape: tuple[int, ...]) -> NDArray[np.float32]:
-    """The image as one row ``[1, c, h, w]`` or ``[1, h, w, c]`` of a network input of `shape`."""
+    """Return the image as one row ``[1, c, h, w]`` or ``[1, h, w, c]`` of a network input of `shape`."""
     height, width = _check(file, said, shape)
     row = said.normalise(_pixels(file, said, height, width))
     return np.ascontiguousarray((row.transpose(2, 0, 1) if said.layout == "nchw" else row)[None])
 
 
 def image_size(file: Path) -> tuple[int, int]:
-    """Height and width of an image as it is meant to be seen, from its header."""
+    """Return height and width of an image from its header, after applying its orientation."""
     with _explained(file), Image.open(file) as opened:
         width, height = opened.size
         turned = opened.getexif().get(_ORIENTATION, 1) >= _FIRST_TURNED
@@ -37,13 +37,13 @@ def image_size(file: Path) -> tuple[int, int]:
 
 
 def upright(file: Path) -> Image.Image:
-    """The image in RGB as it is meant to be seen."""
+    """Return the image in RGB, after applying its orientation."""
     with _explained(file), Image.open(file) as opened:
         return ImageOps.exif_transpose(opened).convert("RGB")
 
 
 def _check(file: Path, said: Preprocess, shape: tuple[int, ...]) -> tuple[int, int]:
-    """Height and width of the network input, once it can take such an image."""
+    """Return height and width of the network input; raises UsageError if it cannot take such an image."""
     if len(shape) != 4:
         raise CalibrationError(
             f"{file}: an image cannot be an input of shape {shape}. Give this input as .npy or .npz."
@@ -78,7 +78,7 @@ def _check(file: Path, said: Preprocess, shape: tuple[int, ...]) -> tuple[int, i
 
 
 def _pixels(file: Path, said: Preprocess, height: int, width: int) -> Pixels:
-    """`[h, w, c]` in the wanted channel order."""
+    """Return `[h, w, c]` in the requested channel order."""
     mode = _MODES.get(said.pixel_format, "RGB")
     with _explained(file), Image.open(file) as opened:
         ImageOps.exif_transpose(opened, in_place=True)  # without a copy, as is the rest: images may be huge
@@ -102,7 +102,7 @@ def _resized(said: Preprocess, pixels: Pixels, rows: int, columns: int) -> Pixel
 
 @contextmanager
 def _explained(file: Path) -> Generator[None]:
-    """Refusals of an image as sentences."""
+    """Turn errors of an image library into messages."""
     try:
         yield
     except FileNotFoundError as error:

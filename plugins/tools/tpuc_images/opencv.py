@@ -1,4 +1,4 @@
-"""Resize images as `INTER_LINEAR` and `INTER_AREA` of OpenCV do, bit for bit, with numpy alone."""
+"""Resize images bit for bit like OpenCV's `INTER_LINEAR` and `INTER_AREA`, with numpy only."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ Floats: TypeAlias = NDArray[np.float32]
 COEFFICIENT_BITS = 11
 """Fraction bits of the weights of two neighbors."""
 LEAST_PART = 1e-3
-"""Smaller parts of a pixel at the border of an area do not count."""
+"""Smaller fractions of a pixel at the border of an area are ignored."""
 
 
 def resize_linear(pixels: Pixels, rows: int, columns: int) -> Pixels:
-    """`[h, w, c]` as `[rows, columns, c]`: two neighbors per side in fixed point; half of both sides is their mean."""
+    """Resize `[h, w, c]` to `[rows, columns, c]` from two neighbors per axis in fixed point; halving both sides gives
+    the mean.
+    """
     height, width = pixels.shape[:2]
     if (height, width) == (2 * rows, 2 * columns):
         return _mean_of_blocks(pixels, 2, 2)
@@ -26,7 +28,7 @@ def resize_linear(pixels: Pixels, rows: int, columns: int) -> Pixels:
 
 
 def resize_area(pixels: Pixels, rows: int, columns: int) -> Pixels:
-    """`[h, w, c]` as `[rows, columns, c]`: means over areas, or two neighbors where a side grows."""
+    """Resize `[h, w, c]` to `[rows, columns, c]` by area means, or from two neighbors if a side grows."""
     height, width = pixels.shape[:2]
     if rows > height or columns > width:
         down, across = (_edges(old, new) for old, new in ((height, rows), (width, columns)))
@@ -52,7 +54,7 @@ def _mean_of_blocks(pixels: Pixels, down: int, across: int) -> Pixels:
 
 
 def _centers(old: int, new: int) -> tuple[NDArray[np.intp], Floats]:
-    """Per new place the first of two old ones, and the weight of the second: centers of pixels meet."""
+    """Return, per new position, the first of two old ones, and the weight of the second; pixel centers are aligned."""
     scale = 1.0 / (new / old)
     place = ((np.arange(new) + 0.5) * scale - 0.5).astype(np.float32)
     first = np.floor(place).astype(np.intp)
@@ -60,7 +62,7 @@ def _centers(old: int, new: int) -> tuple[NDArray[np.intp], Floats]:
 
 
 def _edges(old: int, new: int) -> tuple[NDArray[np.intp], Floats]:
-    """As `_centers`, with the share of a new pixel that the second old one covers."""
+    """As `_centers`, with the fraction of a new pixel that the second old one covers."""
     factor = new / old
     first = np.floor(np.arange(new) * (1.0 / factor)).astype(np.intp)
     share = ((np.arange(new) + 1) - (first + 1) * factor).astype(np.float32)
@@ -89,7 +91,7 @@ def _coefficients(share: Floats) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
 
 
 def _areas(old: int, new: int) -> list[tuple[int, Floats]]:
-    """Per new pixel the first old one that it covers, and the weight of each."""
+    """Return, per new pixel, the first old one that it covers, and the weight of each."""
     scale = 1.0 / (new / old)
     result: list[tuple[int, Floats]] = []
     for index in range(new):
@@ -109,7 +111,7 @@ def _areas(old: int, new: int) -> list[tuple[int, Floats]]:
 
 
 def _weighted(part: Floats, weights: Floats, axis: int) -> Floats:
-    """The weighted sum along an axis, in the order of its places."""
+    """Return the weighted sum along an axis, in the order of positions."""
     places = np.moveaxis(part, axis, 0)
     result = places[0] * weights[0]
     for place, weight in zip(places[1:], weights[1:], strict=True):

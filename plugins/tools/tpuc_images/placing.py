@@ -1,4 +1,4 @@
-"""Where an image lies in a network input once it is resized, cropped and filled up."""
+"""Where an image lies in a network input after resizing, cropping, and padding."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class Placement:
     offset: tuple[float, float]
 
     def to_image(self, boxes: NDArray[Any]) -> NDArray[np.float64]:
-        """Boxes `[n, 4]` as x1, y1, x2, y2 in pixels of the input, in pixels of the image, cut at its borders."""
+        """Convert boxes `[n, 4]` as x1, y1, x2, y2 from pixels of the input to pixels of the image, clipped to it."""
         scale, offset = np.tile(self.scale, 2), np.tile(self.offset, 2)
         return np.clip((boxes - offset) / scale, 0.0, np.tile(self.image, 2))
 
     def places(self, rows: int, columns: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """For every row and every column of the image, which one of a map `[rows, columns]` over the input it lies in;
+        """Return, for every row and column of the image, its row or column in a map `[rows, columns]` over the input;
         -1 where the input does not show it.
         """
         found: list[NDArray[np.intp]] = []
@@ -40,7 +40,7 @@ class Placement:
 
 
 def fitted_size(said: Preprocess, height: int, width: int, rows: int, columns: int) -> tuple[int, int]:
-    """Height and width of a resized image before anything is cut off or filled up."""
+    """Return height and width of a resized image before cropping or padding."""
     if not said.keep_aspect_ratio:
         return rows, columns
     ratios = (rows / height, columns / width)
@@ -52,14 +52,14 @@ def fitted_size(said: Preprocess, height: int, width: int, rows: int, columns: i
 
 
 def corner(said: Preprocess, height: int, width: int, rows: int, columns: int) -> tuple[int, int]:
-    """Where the top left corner of a resized image goes; negative where it is cut off."""
+    """Return the position of a resized image's top left corner; negative where it is cropped."""
     if height >= rows and width >= columns:
         return -((height - rows) // 2), -((width - columns) // 2)
     return (0, 0) if said.pad_type == "normal" else ((rows - height) // 2, (columns - width) // 2)
 
 
 def placement(said: Preprocess, height: int, width: int, shape: tuple[int, ...]) -> Placement:
-    """Where an image of a size lies in a network input of `shape`."""
+    """Return where an image of a given size lies in a network input of `shape`."""
     inner = (shape[2], shape[3]) if said.layout == "nchw" else (shape[1], shape[2])
     rows, columns = said.resize_dims or inner
     fitted = fitted_size(said, height, width, rows, columns)

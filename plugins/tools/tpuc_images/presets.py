@@ -1,11 +1,11 @@
-"""How the usual schools of networks take pictures; pixels are bytes, scales follow means."""
+"""Preprocessing presets of common families of networks; pixels are bytes, scales are applied after means."""
 
 from __future__ import annotations
 
 from tpuc_driver.api.host import Preset
 
 _MIDDLE = {"keep_aspect_ratio": True, "keep_ratio_mode": "short_side_scale", "crop": 0.875}
-"""The middle of an image whose short side is 8/7 of the input's: 256 for 224."""
+"""Center crop of an image whose short side is 8/7 of the input's: 256 for 224."""
 _WHOLE = {"keep_aspect_ratio": True, "keep_ratio_mode": "letterbox", "pad_value": 114}
 
 IMAGENET_TORCH = Preset(

@@ -16,7 +16,7 @@ SUFFIXES = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", "
 
 
 class ImageFiles(Reader):
-    """What Pillow reads."""
+    """Image formats that Pillow reads."""
 
     reads_pictures = True
 

@@ -1,4 +1,4 @@
-"""Images in another size."""
+"""Resize images."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _OPENCV = {"area": resize_area, "linear": resize_linear}
 
 
 def resize(pixels: Pixels, rows: int, columns: int, interpolation: str | None = None) -> Pixels:
-    """`[h, w, c]` as `[rows, columns, c]`, by a filter of Pillow or OpenCV.
+    """Resize `[h, w, c]` to `[rows, columns, c]` by a filter of Pillow or OpenCV.
 
-    Without a name a new pixel is the mean over its area, with parts of pixels at the border, where no side grows; else
-    it is interpolated linearly between the centers.
+    Without a name: if no side grows, a new pixel is the mean over its area, including fractions of border pixels; else
+    it is interpolated linearly between centers.
     """
     height, width, channels = pixels.shape
     if (height, width) == (rows, columns):
@@ -46,7 +46,7 @@ def _shrink(pixels: Pixels, rows: int, columns: int) -> Pixels:
 
 
 def _weighted(part: Floats, weights: Floats, axis: int) -> Floats:
-    """The weighted sum along an axis, in the order of its places on every processor."""
+    """Return the weighted sum along an axis, in the same order on every processor."""
     places = np.moveaxis(part, axis, 0)
     result = places[0] * weights[0]
     for place, weight in zip(places[1:], weights[1:], strict=True):
@@ -55,7 +55,7 @@ def _weighted(part: Floats, weights: Floats, axis: int) -> Floats:
 
 
 def _areas(old: int, new: int) -> list[tuple[int, Floats]]:
-    """Per new pixel the first old one that it covers, and the share of each; shares add up to 1."""
+    """Return, per new pixel, the first old one that it covers, and the share of each; shares add up to 1."""
     result: list[tuple[int, Floats]] = []
     for index in range(new):
         # positions in units of 1 / new of an old pixel, so that borders are exact

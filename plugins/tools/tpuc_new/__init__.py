@@ -1,3 +1,3 @@
-"""`tpuc new`: writes the first files of a plugin, which are those of a tested package under other names."""
+"""`tpuc new`: create a plugin from a tested example package under another name."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`tpuc new`: writes an installable package with one plugin and its test."""
+"""`tpuc new`: create an installable package with one plugin and its test."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 def command(app: App, kind: str, name: str, output: Path | None) -> None:
     """Create a plugin package with a test: a chip, command, frontend, kernel, lowering, op or pass.
 
-    It is an example that works, under your name. The package is installed with `pip install -e DIR`.
+    It is a working example under your name. Install it with `pip install -e DIR`.
     """
     chosen = kinds()[kind]
     spelt = name.replace("_", "-")
@@ -43,7 +43,7 @@ def command(app: App, kind: str, name: str, output: Path | None) -> None:
 
 
 def _check_name(app: App, kind: Kind, name: str, spelt: str) -> None:
-    """Raise UsageError for a name that the package, its module or its plugin cannot have."""
+    """Raise UsageError for a name that the package, its module, or its plugin cannot have."""
     module = spelt.replace("-", "_")
     if not NAME.fullmatch(spelt) or keyword.iskeyword(module):
         raise UsageError(f"'{name}' cannot name a package; use small letters, digits and dashes, as in drop-relu")
@@ -60,7 +60,7 @@ def _check_name(app: App, kind: Kind, name: str, spelt: str) -> None:
 
 
 def _commands() -> list[str]:
-    """The names that `tpuc` itself understands."""
+    """Return the names of tpuc's own commands."""
     context = click.get_current_context()
     shell = context.find_root().command
     return shell.list_commands(context) if isinstance(shell, click.Group) else []

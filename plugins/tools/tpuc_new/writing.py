@@ -1,4 +1,4 @@
-"""The files of a new plugin: those of its kind in a tested package, with the words of that package replaced."""
+"""Write the files of a new plugin: those of its kind in a tested package, with names replaced."""
 
 from __future__ import annotations
 
@@ -52,19 +52,19 @@ class Kind:
     dialect: str | None = None
 
     def plugin(self, name: str) -> str:
-        """What the plugin of a distribution `name` is registered as: a dialect is an identifier."""
+        """Return the registered name of the plugin of a distribution `name`: a dialect is an identifier."""
         return name if self.dialect is None else name.replace("-", "_")
 
 
 @cache
 def kinds() -> Mapping[str, Kind]:
-    """What can be written, by name."""
+    """Return all kinds by name."""
     rows = tomllib.loads((FOLDER / "kinds.toml").read_text(encoding="utf-8"))
     return {name: Kind(name, **row) for name, row in rows.items()}
 
 
 def files_of(kind: Kind, name: str) -> dict[str, str]:
-    """The text of every file of a new distribution by its path. `name` is in small letters with dashes."""
+    """Return every file of a new distribution by its path. `name` is in lower case with dashes."""
     source = FOLDER / "packages" / kind.package
     head = f"{kind.package}/__init__.py"
     texts = {path: (source / path).read_text(encoding="utf-8") for path in ("pyproject.toml", *kind.files)}
@@ -77,19 +77,19 @@ def files_of(kind: Kind, name: str) -> dict[str, str]:
 
 
 def _shared_files() -> dict[str, str]:
-    """What every distribution has, whatever it holds: what a server checks, and the license that tpuc has itself."""
+    """Return the files that every distribution has: CI configuration, and tpuc's own license."""
     found = {".github/workflows/ci.yml": WORKFLOW}
     license_text = distribution("tpuc").read_text("licenses/LICENSE")
     return found if license_text is None else {**found, "LICENSE": license_text}
 
 
 def write(files: Mapping[str, str], folder: Path) -> None:
-    """Write files below a folder that is not there yet; all of them or none."""
+    """Write files into a new folder; all of them or none."""
     write_all({folder / path: text for path, text in files.items()})
 
 
 def _without_others(kind: Kind, text: str) -> str:
-    """A text without the lines that register something of a module which is not written."""
+    """Remove the lines that register something of a module that is not written."""
     place = re.compile(rf'"{kind.package}\.(\w+):\w+"')
     return "".join(
         line
@@ -99,7 +99,7 @@ def _without_others(kind: Kind, text: str) -> str:
 
 
 def _project(kind: Kind, text: str) -> str:
-    """pyproject.toml of a package without the groups in which nothing is left."""
+    """Return the pyproject.toml of a package without empty groups."""
     starts = [match.start() for match in SECTION.finditer(text)]
     sections = [text[start:end] for start, end in zip(starts, [*starts[1:], len(text)], strict=True)]
     kept = [part for part in sections if not part.startswith("[project.entry-points") or " = " in part]
@@ -108,7 +108,7 @@ def _project(kind: Kind, text: str) -> str:
 
 
 def _renamed(kind: Kind, name: str, text: str) -> str:
-    """A text with the words of the package and of its plugin replaced, in every way of spelling them."""
+    """Replace the names of the package and its plugin in a text, in every spelling."""
     module = name.replace("-", "_")
     word = kind.word.replace("-", "_")
     words = {
@@ -129,5 +129,5 @@ def _renamed(kind: Kind, name: str, text: str) -> str:
 
 
 def _class_name(name: str) -> str:
-    """`AName` for `a-name`."""
+    """Convert `a-name` to `AName`."""
     return "".join(part.capitalize() for part in name.split("-"))

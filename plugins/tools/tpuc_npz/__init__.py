@@ -1,1 +1,1 @@
-"""Work on npz files: `tpuc npz`."""
+"""Inspect and change npz files: `tpuc npz`."""

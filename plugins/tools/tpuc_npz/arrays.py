@@ -16,11 +16,11 @@ Array: TypeAlias = NDArray[Any]
 Arrays: TypeAlias = dict[str, Array]
 
 _LARGEST_ROOT = 1e150
-"""Numbers below it have a square."""
+"""The square of a smaller number does not overflow."""
 
 
 def load(path: Path) -> Arrays:
-    """The arrays of a file that hold numbers; raises UsageError when one holds something else."""
+    """Return the numeric arrays of a file; raises UsageError if one is not numeric."""
     with path.open("rb"):  # the system's own words for what cannot be opened
         pass
     arrays = read_npz(path)
@@ -31,7 +31,7 @@ def load(path: Path) -> Arrays:
 
 
 def named(arrays: Mapping[str, Array], name: str, path: Path) -> Array:
-    """One array; raises UsageError with what is there."""
+    """Return one array; raises UsageError that lists the existing names."""
     if name in arrays:
         return arrays[name]
     from difflib import get_close_matches
@@ -42,24 +42,24 @@ def named(arrays: Mapping[str, Array], name: str, path: Path) -> Array:
 
 
 def shape_text(array: Array) -> str:
-    """`1x3x224x224`, `scalar` without axes."""
+    """Format a shape as `1x3x224x224`, or `scalar`."""
     return "x".join(map(str, array.shape)) or "scalar"
 
 
 def extracted(arrays: Arrays, names: Sequence[str], path: Path) -> Arrays:
-    """Only these."""
+    """Return only these arrays."""
     return {name: named(arrays, name, path) for name in names}
 
 
 def removed(arrays: Arrays, names: Sequence[str], path: Path) -> Arrays:
-    """All but these."""
+    """Return all arrays but these."""
     for name in names:
         named(arrays, name, path)
     return {name: array for name, array in arrays.items() if name not in names}
 
 
 def merged(one: Arrays, other: Arrays, places: tuple[Path, Path]) -> Arrays:
-    """All of both; raises UsageError for arrays of one name that differ."""
+    """Return the arrays of both; raises UsageError for arrays of one name that differ."""
     for name in one:
         if name in other and not same(one[name], other[name]):
             raise UsageError(
@@ -70,14 +70,14 @@ def merged(one: Arrays, other: Arrays, places: tuple[Path, Path]) -> Arrays:
 
 
 def same(one: Array, other: Array) -> bool:
-    """Equal in type, shape and every value, NaN being equal to itself."""
+    """True if type, shape, and every value are equal; NaN equals itself."""
     if one.dtype != other.dtype or one.shape != other.shape:
         return False
     return np.array_equal(one, other, equal_nan=one.dtype.kind == "f")
 
 
 def renamed(arrays: Arrays, old: str, new: str, path: Path) -> Arrays:
-    """One array under another name; raises UsageError when that is taken."""
+    """Rename one array; raises UsageError if the name is in use."""
     array = named(arrays, old, path)
     if new in arrays and new != old:
         raise UsageError(f"{path}: an array named '{new}' already exists; remove it first.")
@@ -85,7 +85,7 @@ def renamed(arrays: Arrays, old: str, new: str, path: Path) -> Arrays:
 
 
 def reshaped(arrays: Arrays, name: str, shape: Sequence[int], path: Path) -> Arrays:
-    """One array in another shape, of which one extent may be -1."""
+    """Reshape one array; one extent may be -1."""
     array = named(arrays, name, path)
     try:
         return {**arrays, name: array.reshape(tuple(shape))}
@@ -98,7 +98,7 @@ def reshaped(arrays: Arrays, name: str, shape: Sequence[int], path: Path) -> Arr
 
 
 def permuted(arrays: Arrays, name: str | None, order: Sequence[int], path: Path) -> Arrays:
-    """The axes of one array, or of all, in another order."""
+    """Permute the axes of one array, or of all."""
     chosen = list(arrays) if name is None else [name]
     result = dict(arrays)
     for one in chosen:
@@ -114,7 +114,9 @@ def permuted(arrays: Arrays, name: str | None, order: Sequence[int], path: Path)
 
 
 def to_float32(arrays: Arrays, stored: str) -> Arrays:
-    """Arrays of 16-bit floats as float32, exactly; `stored` is bf16 or fp16. Raw 16-bit integers count as such."""
+    """Convert arrays of 16-bit floats to float32, exactly; `stored` is bf16 or fp16. Raw 16-bit integers count as
+    such.
+    """
     floats: Any = ml_dtypes.bfloat16 if stored == "bf16" else np.float16
     kinds = ("uint16",) if stored == "bf16" else ("uint16", "float16")
     return {
@@ -124,9 +126,9 @@ def to_float32(arrays: Arrays, stored: str) -> Arrays:
 
 
 def from_float32(arrays: Arrays, stored: str) -> Arrays:
-    """Arrays of float32 as 16-bit floats, the nearest ones, ties to even; bf16 as raw integers.
+    """Round float32 arrays to 16-bit floats, ties to even; bf16 as raw integers.
 
-    Raises UsageError for values that get too large.
+    Raises UsageError for values that overflow.
     """
     floats: Any = ml_dtypes.bfloat16 if stored == "bf16" else np.float16
     result = dict(arrays)
@@ -145,7 +147,7 @@ def from_float32(arrays: Arrays, stored: str) -> Arrays:
 
 
 def raw_bytes(array: Array, kind: str | None) -> bytes:
-    """The values one after another, little endian; as `kind` (int8, bf16, float32, ...) if that is given."""
+    """Return the values in order, little endian; as `kind` (int8, bf16, float32, ...) if given."""
     if kind is None:
         typed = array
     elif kind == "bf16":
@@ -159,7 +161,7 @@ def raw_bytes(array: Array, kind: str | None) -> bytes:
 
 
 def statistics(array: Array) -> dict[str, Any]:
-    """Figures of the finite values."""
+    """Return statistics of the finite values."""
     finite = array[np.isfinite(array)].astype(np.float64) if array.dtype.kind == "f" else array.astype(np.float64)
     figures: dict[str, Any] = {"shape": list(array.shape), "dtype": str(array.dtype)}
     if finite.size:
@@ -176,14 +178,14 @@ def statistics(array: Array) -> dict[str, Any]:
 
 
 def not_finite(array: Array) -> dict[str, int]:
-    """How many values are NaN and infinite."""
+    """Return the numbers of NaN and infinite values."""
     if array.dtype.kind != "f":
         return {"nan": 0, "inf": 0}
     return {"nan": int(np.isnan(array).sum()), "inf": int(np.isinf(array).sum())}
 
 
 def differences(one: Array, other: Array) -> list[tuple[tuple[int, ...], Any, Any]]:
-    """Place and both values of every element that differs, the largest difference first."""
+    """Return position and both values of every element that differs, largest difference first."""
     if one.shape != other.shape:
         raise TpucError(f"shapes {shape_text(one)} and {shape_text(other)} differ; compare arrays of the same shape")
     unequal = one != other

@@ -1,4 +1,4 @@
-"""`tpuc npz`: show, compare, and change npz files; files are replaced as a whole."""
+"""`tpuc npz`: show, compare, and change npz files; files are replaced atomically."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def command() -> None:
 
 
 def _change(path: Path, target: Path, change: Callable[[Arrays], Arrays]) -> None:
-    """Write what becomes of a file's arrays."""
+    """Apply a change to a file's arrays and write it."""
     from tpuc.api.evaluation import write_npz
 
     from tpuc_npz.arrays import load
@@ -98,7 +98,7 @@ def get_shape(app: App, file: Path, name: str) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @pass_app
 def statistic(app: App, file: Path, as_json: bool) -> None:
-    """Show smallest, largest, mean and other figures of every array."""
+    """Show minimum, maximum, mean, and other figures of every array."""
     from tpuc_npz.arrays import load, statistics
 
     found = {name: statistics(array) for name, array in load(file).items()}
@@ -118,7 +118,7 @@ def statistic(app: App, file: Path, as_json: bool) -> None:
 @click.argument("file", metavar="FILE.npz", type=FILE)
 @pass_app
 def check_nan_inf(app: App, file: Path) -> int:
-    """Name arrays with NaN or infinite values; exit code 1 when there are any."""
+    """List arrays with NaN or infinite values; exit code 1 if there are any."""
     from tpuc_npz.arrays import load, not_finite
 
     bad = {name: counts for name, array in load(file).items() if any((counts := not_finite(array)).values())}
@@ -151,7 +151,7 @@ def compare(
     save: Path | None,
     as_json: bool,
 ) -> int:
-    """Compare arrays of the same name; exit code 1 when one is not similar enough."""
+    """Compare arrays of the same name; exit code 1 if one is not similar enough."""
     from tpuc_npz.arrays import load
     from tpuc_npz.comparison import compared
 
@@ -207,7 +207,7 @@ def extract(file: Path, target: Path, names: tuple[str, ...]) -> None:
 @click.argument("file", metavar="FILE.npz", type=FILE)
 @click.argument("names", type=NAMES)
 def remove(file: Path, names: tuple[str, ...]) -> None:
-    """Take arrays out of a file: NAMES are a,b,c."""
+    """Remove arrays from a file: NAMES are a,b,c."""
     from tpuc_npz.arrays import removed
 
     _change(file, file, lambda arrays: removed(arrays, names, file))
@@ -268,7 +268,7 @@ def reshape(file: Path, name: str, shape: tuple[int, ...]) -> None:
 @click.argument("file", metavar="FILE.npz", type=FILE)
 @click.argument("what", metavar="[NAME] ORDER", nargs=-1)
 def permute(file: Path, what: tuple[str, ...]) -> None:
-    """Put the axes of an array, or of all, in another ORDER: 0,2,1,3."""
+    """Permute the axes of an array, or of all, to ORDER: 0,2,1,3."""
     from tpuc_npz.arrays import permuted
 
     if not 1 <= len(what) <= 2:
@@ -321,7 +321,7 @@ _conversion("fp32-to-fp16", "Make float16 of arrays of float32, ties to even.", 
 @click.argument("file", metavar="FILE.npz", type=FILE)
 @click.argument("target", metavar="TARGET.dat", type=OUTPUT)
 def to_dat(file: Path, target: Path) -> None:
-    """Write the values of all arrays, one behind the other in the order of the file."""
+    """Write the values of all arrays, concatenated in file order."""
     from tpuc_npz.arrays import load, raw_bytes
 
     check_writable(target)
@@ -334,7 +334,7 @@ def to_dat(file: Path, target: Path) -> None:
 @click.argument("target", metavar="TARGET.bin", type=OUTPUT)
 @click.argument("kind", metavar=f"[{'|'.join(KINDS)}]", required=False, type=click.Choice(KINDS))
 def to_bin(file: Path, name: str, target: Path, kind: str | None) -> None:
-    """Write the values of one array, as they are or as another type."""
+    """Write the values of one array, unchanged or as another type."""
     from tpuc_npz.arrays import load, named, raw_bytes
 
     check_writable(target)
@@ -347,7 +347,7 @@ def to_bin(file: Path, name: str, target: Path, kind: str | None) -> None:
 @click.option("-o", "--output", type=OUTPUT, metavar="FILE.npy", help="Where to; by default NAME.npy.")
 @pass_app
 def to_npy(app: App, file: Path, name: str, output: Path | None) -> None:
-    """Write one array as npy file."""
+    """Write one array as an npy file."""
     import numpy as np
 
     from tpuc_npz.arrays import load, named

@@ -1,4 +1,4 @@
-"""How alike the arrays of two npz files are."""
+"""Compare the arrays of two npz files."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ _WITHOUT_FIGURES = ("equal", "another shape", "NaN")
 
 @dataclass(frozen=True)
 class Compared:
-    """One array: what holds of it (`equal`, `similar`, `different`, `another shape`, `NaN`), and how similar it is.
+    """The comparison of one array: its result (`equal`, `similar`, `different`, `another shape`, `NaN`), and its
+    similarity.
 
-    NaN on either side fails, also at the same place: it is like nothing.
+    NaN on either side fails, even at the same position.
     """
 
     name: str
@@ -30,17 +31,17 @@ class Compared:
 
     @property
     def passed(self) -> bool:
-        """Is it within the tolerance?"""
+        """True if within the tolerance."""
         return self.verdict in ("equal", "similar")
 
     def cells(self) -> list[str]:
-        """A row of a table."""
+        """Return a table row."""
         if self.verdict in _WITHOUT_FIGURES:
             return [self.name, self.verdict, "", "", ""]
         return [self.name, self.verdict, f"{self.cosine:.6f}", f"{self.euclidean:.6f}", f"{self.sqnr_db:.2f}"]
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values."""
+        """Return plain values."""
         figures = {"cosine": self.cosine, "euclidean": self.euclidean, "sqnr_db": self.sqnr_db}
         return {"name": self.name, "verdict": self.verdict} | (figures if self.cells()[2] else {})
 
@@ -52,7 +53,7 @@ def compared(
     excepts: Collection[str],
     places: tuple[Path, Path],
 ) -> list[Compared]:
-    """Arrays that both have, in the order of the reference; raises TpucError when there is none."""
+    """Compare the arrays that both have, in the order of the reference; raises TpucError if there are none."""
     names = [name for name in reference if name in target and name not in excepts]
     if not names:
         raise TpucError(

@@ -1,4 +1,4 @@
-"""What pages share: a template is one file of HTML that gets the style and the script which all of them have."""
+"""Shared parts of pages: a template is one HTML file that includes the common style and script."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _STYLE, _SCRIPT = "<!-- style -->", "<!-- script -->"
 
 
 def template(package: str) -> str:
-    """The page of a package without contents: its `page.html`, with the shared parts where it wants them."""
+    """Return a package's `page.html` with the shared parts inserted."""
     own = (files(package) / "page.html").read_text(encoding="utf-8")
     shared = files("tpuc_pages")
     style, script = ((shared / name).read_text(encoding="utf-8") for name in ("shared.css", "shared.js"))
@@ -20,5 +20,5 @@ def template(package: str) -> str:
 
 
 def page(package: str, fields: Mapping[str, str | Markup | Data]) -> str:
-    """The page of a package, filled in."""
+    """Return a package's page, filled in."""
     return fill_page(template(package), fields)

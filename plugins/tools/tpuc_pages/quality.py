@@ -1,4 +1,4 @@
-"""Colors of layers by their SQNR, compared with the other layers of the network."""
+"""Color layers by their SQNR, relative to the other layers of the network."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 FLAWLESS_DB = 50.0
-"""SQNR from which a layer is green whatever the others have: an error of 0.3 % of the values."""
+"""SQNR from which a layer is always green: an error of 0.3 % of the values."""
 POOR_SHARE, FAIR_SHARE = 0.1, 0.3
-"""The worst tenth of the layers is red, the worst three tenths that are not red are yellow."""
+"""The worst tenth of the layers is red, the next two tenths are yellow."""
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Limits:
 
     @staticmethod
     def of(ratios: Iterable[float | None]) -> Limits:
-        """Of all layers; those without a value are left out."""
+        """Compute the limits from all layers with a value."""
         known = sorted(ratio for ratio in ratios if ratio is not None)
         if not known:
             return Limits(FLAWLESS_DB, FLAWLESS_DB)
@@ -28,7 +28,7 @@ class Limits:
         return Limits(fair, good)
 
     def quality(self, ratio: float | None) -> str:
-        """The class of a layer in the style sheet."""
+        """Return a layer's class in the style sheet."""
         if ratio is None:
             return "none"
         if ratio >= self.good:
@@ -36,7 +36,7 @@ class Limits:
         return "fair" if ratio >= self.fair else "poor"
 
     def legend(self) -> str:
-        """The colors with their meaning, as HTML."""
+        """Return the colors with their meaning, as HTML."""
         meanings = (
             ("poor", f"worst {POOR_SHARE:.0%} of layers, below {self.fair:.1f} dB"),
             ("fair", f"next {FAIR_SHARE - POOR_SHARE:.0%}, below {self.good:.1f} dB"),

@@ -12,7 +12,7 @@ LMEM = "lmem"
 
 @dataclass
 class Block:
-    """Bytes of local memory from when they are written to when they are last read. Offsets within a lane."""
+    """Bytes of local memory from their write to their last read. Offsets are within a lane."""
 
     start: int
     end: int
@@ -25,7 +25,7 @@ class Block:
 
 @dataclass
 class Tensor:
-    """Bytes of DDR that belong together; `stores` are the commands that wrote them. Cycles, addresses in bytes."""
+    """A contiguous range of DDR; `stores` are the commands that wrote it. Units: cycles, and addresses in bytes."""
 
     kind: str
     start: int
@@ -38,14 +38,15 @@ class Tensor:
 
     @property
     def size_bytes(self) -> int:
-        """Extent."""
+        """Size in bytes."""
         return self.end - self.start
 
 
 @dataclass
 class Step:
-    """The commands of a layer; where its name is not known, those that serve one stored tensor, which may be a group of
-    layers that stay in local memory. `lmem_bytes`: of a lane that they read or write. `op`: the kind of a known layer.
+    """The commands of a layer; if its name is unknown, those that serve one stored tensor, which may be a group of
+    layers that stay in local memory. `lmem_bytes`: bytes per lane that they read or write. `op`: the kind of a known
+    layer.
     """
 
     tensor: int
@@ -62,18 +63,18 @@ class Step:
 
     @property
     def busy_cycles(self) -> int:
-        """Of both engines."""
+        """Busy cycles of both engines."""
         return self.compute_cycles + self.dma_cycles
 
     @property
     def bound(self) -> str:
-        """What holds it back: the engine that works longer for it, or nothing where it has no commands."""
+        """The engine that limits it, or nothing if it has no commands."""
         if not self.busy_cycles:
             return ""
         return "compute" if self.compute_cycles >= self.dma_cycles else "DDR"
 
     def add(self, entry: TimelineEntry, moved: tuple[int, int]) -> None:
-        """Count a command."""
+        """Add a command."""
         self.start = min(self.start, entry.start) if self.commands else entry.start
         self.end = max(self.end, entry.end)
         self.commands += 1
@@ -87,7 +88,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Analysis:
-    """A timed program with its data followed. `steps_of` is the step of each timeline entry."""
+    """A timed program with its data traced. `steps_of`: the step of each timeline entry."""
 
     timeline: Timeline
     tensors: Sequence[Tensor]
@@ -99,12 +100,12 @@ class Analysis:
 
     @property
     def read_bytes(self) -> int:
-        """From DDR, by all commands."""
+        """Bytes read from DDR by all commands."""
         return sum(read for read, _ in self.moved)
 
     @property
     def written_bytes(self) -> int:
-        """To DDR."""
+        """Bytes written to DDR."""
         return sum(written for _, written in self.moved)
 
     @property
@@ -126,12 +127,12 @@ class Analysis:
 
     @property
     def lmem_peak_bytes(self) -> int:
-        """The first byte per lane behind everything that is used."""
+        """End of the used bytes per lane."""
         return max((block.end for block in self.blocks), default=0)
 
 
 def analyse(loaded: LoadedModel, timeline: Timeline, weights: tuple[int, int]) -> Analysis:
-    """Follow the data of a timed program. `weights`: first address of the constants, and their bytes."""
+    """Trace the data of a timed program. `weights`: first address of the constants, and their bytes."""
     follower = _Follower(loaded, timeline, weights)
     for index, entry in enumerate(timeline.entries):
         follower.follow(index, entry)
@@ -156,7 +157,7 @@ class _Follower:
             self._current.append(len(self._tensors) - 1)
 
     def follow(self, index: int, entry: TimelineEntry) -> None:
-        """One command: find the makers of what it reads, note what it makes."""
+        """Trace one command: find the producers of what it reads, and record what it writes."""
         instruction = entry.command.instruction
         parents: dict[int, None] = {}
         for region in instruction.reads():
@@ -229,7 +230,7 @@ class _Follower:
         self._current.append(len(self._tensors) - 1)
 
     def finish(self) -> Analysis:
-        """Name the outputs, and give every command to the store that it serves first."""
+        """Name the outputs, and assign every command to the first store that it serves."""
         for info in self._loaded.outputs:
             for number in reversed(self._current):
                 tensor = self._tensors[number]
@@ -248,7 +249,7 @@ class _Follower:
         return Analysis(self._timeline, self._tensors, self._blocks, steps, steps_of, self._moved, self._weight_bytes())
 
     def _weight_bytes(self) -> int:
-        """Different bytes of constants that are read: parts may overlap, and have gaps that nobody reads."""
+        """Count the distinct bytes of constants that are read; parts may overlap and leave gaps."""
         return min(_union(sorted(self._constants)), sum(self._constants.values()))
 
     def _is_store(self, index: int) -> bool:
@@ -270,7 +271,7 @@ class _Follower:
 
 
 def by_layer(analysis: Analysis, layers: Sequence[LayerCommands]) -> Analysis:
-    """The same with a step for every layer, in their order; raises ValueError where the commands are others."""
+    """Return the analysis with one step per layer, in order; raises ValueError if the commands differ."""
     numbers: dict[tuple[Engine, int], int] = {}
     for index, layer in enumerate(layers):
         for name, ranges in layer.commands.items():
@@ -318,8 +319,8 @@ class PlannedPlace:
 def name_tensors(
     analysis: Analysis, plan: Sequence[PlannedPlace] | None, inner: Sequence[TensorInfo] = ()
 ) -> list[str]:
-    """Give each tensor of DDR a name; returns the reasons for their places. With a memory plan both are its own, else
-    the names are those of the file's `inner` tensors.
+    """Name each tensor of DDR; return the reasons for their places. With a memory plan both come from it, otherwise the
+    names are those of the file's `inner` tensors.
     """
     if plan is None:
         _name_inner(analysis.tensors, inner)
@@ -338,7 +339,7 @@ def name_tensors(
 
 
 def _name_inner(tensors: Sequence[Tensor], inner: Sequence[TensorInfo]) -> None:
-    """Tensors at the same address follow each other in the order of the program, as their names do in the file."""
+    """Match tensors at the same address in program order to the file's names, which are in the same order."""
     names = [*inner]
     for tensor in tensors:
         for info in names:
@@ -349,7 +350,7 @@ def _name_inner(tensors: Sequence[Tensor], inner: Sequence[TensorInfo]) -> None:
 
 
 def _own_reason(tensors: Sequence[Tensor], number: int) -> str:
-    """What the file itself tells about a place."""
+    """Return the reason for a place as far as the file itself shows it."""
     tensor = tensors[number]
     before = [
         other

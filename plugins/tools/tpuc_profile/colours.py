@@ -1,4 +1,4 @@
-"""Colors of layers: few, distinct, and never equal side by side."""
+"""Assign colors to layers: few, distinct, and never equal side by side."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ PALETTE = (
     *("#4269d0", "#efb118", "#ff725c", "#6cc5b0", "#3ca951", "#ff8ab7"),
     *("#a463f2", "#97bbf5", "#b58863", "#9498a0", "#c2d04a", "#2b9fc4"),
 )
-"""Colours that show on light and dark ground."""
+"""Colors that are visible on light and dark backgrounds."""
 
 
 def colours_of(analysis: Analysis) -> list[int]:
-    """A place in the palette for each step, other than those of its neighbours: the layers before and after it, and
-    those whose commands stand beside its own on an engine. In turn where several are free.
+    """Return a palette index for each step, different from its neighbors': the layers before and after it, and those
+    whose commands are next to its own on an engine. If several are free, they take turns.
     """
     beside = _neighbours(analysis)
     colours: list[int] = []
@@ -35,7 +35,7 @@ def colours_of(analysis: Analysis) -> list[int]:
 
 
 def _neighbours(analysis: Analysis) -> list[Counter[int]]:
-    """For each step, how often others stand beside it."""
+    """Count, for each step, how often others are next to it."""
     beside = [Counter[int]() for _ in analysis.steps]
 
     def meet(steps: Sequence[int]) -> None:

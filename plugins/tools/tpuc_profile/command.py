@@ -1,4 +1,4 @@
-"""`tpuc profile`: show the time of a compiled file on its chip, and the use of engines and memory."""
+"""`tpuc profile`: show the execution time of a compiled file, and the use of engines and memory."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 LARGEST = 1 << 48
-"""Of addresses, sizes and command numbers in a plan; no chip has more memory."""
+"""Maximum of addresses, sizes, and command numbers in a plan; no chip has more memory."""
 
 
 @click.command(
@@ -97,7 +97,7 @@ def command(
 
 
 def read_what_if(text: str) -> dict[str, float]:
-    """The factors in `ddr=2,clock=0.5`; raises UsageError."""
+    """Parse the factors in `ddr=2,clock=0.5`; raises UsageError."""
     factors: dict[str, float] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         key, equals, value = part.partition("=")
@@ -116,7 +116,7 @@ def read_what_if(text: str) -> dict[str, float]:
 
 
 def _other_layers(file: Path, plan: Path | None, why: ValueError) -> TpucError:
-    """The error of layers that have other commands than the file."""
+    """Return the error for layers whose commands differ from the file's."""
     if plan is None:
         return CorruptFile(f"{file}: its metadata is damaged: {why}; compile the network again")
     return UsageError(f"{plan} is not the plan of {file}: {why}; give the plan of this file.")
@@ -131,14 +131,14 @@ def _time_again(chip: Chip, loaded: LoadedModel, profile: str, factors: dict[str
 
 
 def _whole(value: Any, least: int = 0) -> int:
-    """An address, a size or a number of a command; raises ValueError."""
+    """Parse an address, a size, or a command number; raises ValueError."""
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= LARGEST:
         raise ValueError(f"{value!r} is not a whole number from {least} to {LARGEST}")
     return value
 
 
 def _text(value: Any) -> str:
-    """A name or a reason; raises TypeError."""
+    """Parse a name or a reason; raises TypeError."""
     if not isinstance(value, str):
         raise TypeError(f"{value!r} is not a string")
     return value

@@ -1,4 +1,4 @@
-"""Make the report of a compiled file: time the program, trace its data, name its layers."""
+"""Build the report of a compiled file: time the program, trace its data, name its layers."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ def make_report(
     places: Sequence[PlannedPlace] = (),
     layers: Sequence[LayerCommands] | None = None,
 ) -> Report:
-    """By a timing profile of the chip. `places` are those of a memory plan, `layers` the file's own if None.
+    """Build the report by a timing profile of the chip. `places`: those of a memory plan; `layers`: the file's own if
+    None.
 
-    Raises ValueError for layers that have other commands than the file.
+    Raises ValueError for layers whose commands differ from the file's.
     """
     timeline = loaded.timeline(profile)
     analysis = analyse(loaded, timeline, (chip.description.ddr_base, loaded.memory.get("weights", 0)))
@@ -35,7 +36,7 @@ def make_report(
 
 
 def profile_named(chip: Chip, name: str | None) -> str:
-    """A timing profile of the chip, the first one if none is named; raises UsageError where there is none."""
+    """Return a timing profile of the chip, by default the first; raises UsageError for an unknown name."""
     if not chip.profiles:
         raise UsageError(f"chip '{chip.description.name}' has no timing model; measure the network on the board.")
     name = name or chip.profiles[0]
@@ -47,5 +48,5 @@ def profile_named(chip: Chip, name: str | None) -> str:
 
 
 def _totals(chip: Chip, loaded: LoadedModel, known: str, cycles: int) -> dict[str, int]:
-    """Cycles by every profile of the chip, of which one is known."""
+    """Return the cycles by every profile of the chip, one of which is known."""
     return {name: cycles if name == known else loaded.timeline(name).cycles for name in chip.profiles}

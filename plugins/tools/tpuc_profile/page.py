@@ -18,7 +18,7 @@ from tpuc_profile.report import Report
 
 
 def page_text(report: Report) -> str:
-    """The HTML page; all data are inside it."""
+    """Return the self-contained HTML page."""
     chip = report.chip.description.name
     return page(
         "tpuc_profile",
@@ -70,21 +70,21 @@ def _group(analysis: Analysis, number: int, group: Group) -> list[Any]:
 
 
 def _weights(report: Report) -> Iterable[list[Any]]:
-    """The constants in the picture of DDR; they have no row in the table of buffers."""
+    """Return the constants for the DDR picture; they have no row in the buffer table."""
     size, start = report.loaded.memory.get("weights", 0), report.chip.description.ddr_base
     if size:
         yield [start, start + size, 0, max(1, report.cycles), "weights", "part of the file", "constant", -1]
 
 
 def _shown_bytes(lane: int, peak: int) -> int:
-    """The height of the map of local memory: a half of a lane, a quarter or less where no more is used."""
+    """Return the height of the local memory map: a half of a lane, or a quarter or less if no more is used."""
     while lane // 2 >= max(peak, 1):
         lane //= 2
     return lane
 
 
 def _maker(report: Report, tensor: Tensor) -> int:
-    """The step that stores a tensor; -1 for what the host puts there."""
+    """Return the step that stores a tensor; -1 for data from the host."""
     return report.analysis.steps_of[tensor.stores[0]] if tensor.stores else -1
 
 

@@ -1,4 +1,4 @@
-"""The figures of a profile: for people as text, for programs as plain values."""
+"""The figures of a profile, as text and as plain values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tpuc_profile.analysis import Analysis, Step
 
 @dataclass(frozen=True)
 class WhatIf:
-    """The same program on a chip whose DDR and clock are this many times as fast."""
+    """The same program on a chip whose DDR and clock are faster by these factors."""
 
     ddr: float = 1.0
     clock: float = 1.0
@@ -25,8 +25,8 @@ class WhatIf:
 
 @dataclass(frozen=True)
 class Report:
-    """Everything that `tpuc profile` prints. The floor is what any program must move: constants, inputs and outputs
-    once, in the types that the file has.
+    """Everything that `tpuc profile` prints. The floor is the traffic that any program needs: constants, inputs, and
+    outputs once, in the file's types.
     """
 
     file: str
@@ -38,48 +38,48 @@ class Report:
     reasons: Sequence[str]
     what_if: WhatIf | None = None
     totals: Mapping[str, int] = field(default_factory=dict[str, int])
-    """Cycles of the whole program by every profile of the chip."""
+    """Total cycles by every profile of the chip."""
 
     @property
     def cycles(self) -> int:
-        """Of the whole program."""
+        """Cycles of the whole program."""
         return self.analysis.timeline.cycles
 
     @property
     def milliseconds(self) -> float:
-        """The same as time."""
+        """Time of the whole program."""
         return self._milliseconds(self.cycles)
 
     @property
     def input_bytes(self) -> int:
-        """Of all inputs."""
+        """Bytes of all inputs."""
         return sum(info.size_bytes for info in self.loaded.inputs)
 
     @property
     def output_bytes(self) -> int:
-        """Of all outputs."""
+        """Bytes of all outputs."""
         return sum(info.size_bytes for info in self.loaded.outputs)
 
     @property
     def floor_bytes(self) -> int:
-        """What any program must move."""
+        """Minimum traffic of any program."""
         return self.analysis.weight_bytes + self.input_bytes + self.output_bytes
 
     @property
     def ddr_bytes(self) -> int:
-        """What this one moves."""
+        """Traffic of this program."""
         return self.analysis.read_bytes + self.analysis.written_bytes
 
     def commands(self, engine: Engine) -> int:
-        """Of one engine."""
+        """Number of commands of one engine."""
         return sum(entry.command.engine is engine for entry in self.analysis.timeline.entries)
 
     def step_name(self, step: Step) -> str:
-        """The name of a layer, or of the tensor that a step makes."""
+        """Return the name of a layer, or of the tensor that a step writes."""
         return step.name or (self.names[step.tensor] if step.tensor >= 0 else "(nothing stored)")
 
     def text(self) -> str:
-        """For people."""
+        """Format the report."""
         lines = [f"{self.file}: {self.cycles:,} cycles = {self.milliseconds:.3f} ms on {self._profile}"]
         note = self.chip.profile_notes.get(self.profile)
         if note is not None:
@@ -131,7 +131,7 @@ class Report:
         )
 
     def layer_rows(self, top: int = 0) -> list[tuple[str, ...]]:
-        """A table of the layers in their order, or of so many that take longest, those first."""
+        """Return a table of the layers in order, or of the slowest ones, slowest first."""
         known = any(step.name for step in self.analysis.steps)
         head = ("from", "to", "compute", "dma", "read B", "written B", "LMEM B", "layer" if known else "made")
         steps = sorted(self.analysis.steps, key=lambda step: -max(step.compute_cycles, step.dma_cycles))
@@ -152,7 +152,7 @@ class Report:
         ]
 
     def to_json(self) -> Mapping[str, Any]:
-        """Plain values."""
+        """Return plain values."""
         busy = self.analysis.timeline.busy
         values: dict[str, Any] = {
             "file": self.file,
@@ -196,18 +196,18 @@ class Report:
 
 
 def _cycle(step: Step, cycle: int) -> str:
-    """When a step begins or ends; a layer without commands is at no time."""
+    """Return when a step begins or ends; None for a layer without commands."""
     return f"{cycle:,}" if step.commands else "-"
 
 
 def _call_text(call: HostCall) -> str:
-    """What a function of the runtime moves."""
+    """Describe the traffic of a runtime function."""
     return f"{call.function} ({_bytes_of(call.inputs):,} B read, {_bytes_of(call.outputs):,} B written)"
 
 
 def _crossings_text(calls: Sequence[HostCall]) -> str:
-    """How often the program goes to the processor and back, and what goes with it: calls at one position hand their
-    results to each other.
+    """Describe how often the program switches to the processor and back, and the data moved: calls at one position pass
+    their results on.
     """
     there, back, visits = list[TensorInfo](), list[TensorInfo](), 0
     for _, visit in groupby(calls, key=lambda call: call.position):

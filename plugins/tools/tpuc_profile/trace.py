@@ -1,4 +1,4 @@
-"""The timeline in the trace-event format that Perfetto and chrome://tracing open."""
+"""The timeline in trace-event format, as opened by Perfetto and chrome://tracing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from tpuc_profile.report import Report
 
 
 def trace_text(report: Report) -> str:
-    """One process, a thread per engine and one for layers; times in microseconds at the chip's clock."""
+    """Return the trace: one process, a thread per engine and one for layers; times in microseconds at the chip's
+    clock.
+    """
     microseconds = 1e6 / report.chip.description.clock_hz
     analysis = report.analysis
     layers = len(Engine)

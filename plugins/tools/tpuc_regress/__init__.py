@@ -1,1 +1,1 @@
-"""`tpuc regress`: run the commands of networks described in a folder, and report failures."""
+"""`tpuc regress`: run the commands of all networks described in a folder, and report failures."""

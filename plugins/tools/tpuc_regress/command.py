@@ -1,4 +1,4 @@
-"""`tpuc regress`: the networks of a folder, each through its commands."""
+"""`tpuc regress`: run the commands of each network in a folder."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ FAILED = 1
 def command(app: App, folder: Path, names: tuple[str, ...], work_dir: Path | None, as_json: bool) -> int:
     """Run the listed commands for every network of a folder.
 
-    DIR/NAME.toml describes a network: the files that it needs, and commands of tpuc in their order. Each command is
-    a process of its own in a folder of the network; the exit code is 0 when all of them end with 0. Without NAMEs all
-    networks of the folder are taken.
+    DIR/NAME.toml describes a network: the files it needs, and tpuc commands in order. Each command runs in a separate
+    process, in a folder of the network; the exit code is 0 if all of them succeed. Without NAMES, all networks of the
+    folder are run.
     """
     check_inputs(folder)
     from tpuc_regress.description import find

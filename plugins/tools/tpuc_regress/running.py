@@ -1,4 +1,4 @@
-"""Runs the commands of a description, each in a process of its own."""
+"""Run the commands of a description, each in a separate process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tpuc_regress.description import Description
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a command ended: its exit code, and what it said last, on stderr where it failed. `command` is as typed."""
+    """The outcome of a command: its exit code, and its last line (on stderr if it failed). `command` is as typed."""
 
     network: str
     command: str
@@ -25,14 +25,14 @@ class Outcome:
 
     @property
     def passed(self) -> bool:
-        """Is the exit code 0?"""
+        """True if the exit code is 0."""
         return self.code == 0
 
 
 def run(description: Description, work: Path, options: Sequence[str]) -> Iterator[Outcome]:
-    """The outcome of every command, as soon as it has one.
+    """Yield the outcome of every command as soon as it is known.
 
-    What fails ends the network; a step for each of several values ends for those alone that it fails with.
+    A failure ends the network; a step with several values ends only for the failing ones.
     """
     work.mkdir(parents=True, exist_ok=True)
     for file in description.files:
@@ -49,12 +49,12 @@ def run(description: Description, work: Path, options: Sequence[str]) -> Iterato
 
 
 def _agree(one: Mapping[str, str], other: Mapping[str, str]) -> bool:
-    """Is there no name with a value in one that is another one in the other?"""
+    """True if no name has different values in both."""
     return all(other.get(name, value) == value for name, value in one.items())
 
 
 def _provide(source: Path, target: Path) -> None:
-    """Let a file or folder be at another place too."""
+    """Link or copy a file or folder to another path."""
     if os.path.lexists(target):
         return
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Compare the lowered with the float network on samples: layers, outputs, predictions."""
+"""Compare the lowered network with the float network on samples: layers, outputs, predictions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 
 @dataclass
 class Error:
-    """Of one tensor over all samples: energies of its values and of their error, lowest cosine, largest error."""
+    """The error of one tensor over all samples: energies of its values and of their error, lowest cosine, largest
+    error.
+    """
 
     signal: float = 0.0
     noise: float = 0.0
@@ -41,11 +43,11 @@ class Error:
 
     @property
     def sqnr_db(self) -> float:
-        """Signal over error."""
+        """Signal-to-quantization-noise ratio in dB."""
         return decibels(self.signal, self.noise)
 
     def add(self, got: Array, wanted: Array) -> None:
-        """One sample."""
+        """Add one sample."""
         self.cosine = min(self.cosine, cosine(got, wanted))
         pair = finite_pair(got, wanted)
         if pair is None:
@@ -59,10 +61,10 @@ class Error:
 
 @dataclass(frozen=True)
 class Accuracy:
-    """On some samples: `layers`, and `outputs` by their names in the float network, and the predictions that agree.
+    """Results on some samples: `layers`, `outputs` by their names in the float network, and the agreeing predictions.
 
-    `left_out` more were not taken, since the network was calibrated on them. `is_seen`: it was calibrated on all of
-    the data, and they had to be taken. None where the file does not say on which it was.
+    `left_out`: samples skipped because the network was calibrated on them. `is_seen`: True if it was calibrated on all
+    of the data, which had to be used; None if the file does not state its calibration data.
     """
 
     dataset: str
@@ -75,8 +77,8 @@ class Accuracy:
 
 
 def measure(session: Session, modules: Modules, dataset: Path, count: int, seen: Sequence[str] = ()) -> Accuracy:
-    """Run both networks on the first samples of a data set that are not those with the fingerprints `seen`, unless all
-    are; raises UsageError where there are none.
+    """Run both networks on the first samples of a data set whose fingerprints are not in `seen`, unless all are; raises
+    UsageError if there are none.
     """
     exact, lowered = modules.exact, modules.lowered
     specs = [
@@ -113,14 +115,14 @@ def measure(session: Session, modules: Modules, dataset: Path, count: int, seen:
 
 
 def first(source: SampleSource, count: int) -> SampleSource:
-    """So many samples of a source."""
+    """Return the first samples of a source."""
     return replace(source, samples=source.samples[:count])
 
 
 def _check(
     session: Session, exact: Module, lowered: Module, samples: SampleSource, tuned: bool | None
 ) -> SelfCheck | None:
-    """On how many predictions the two networks agree; None where they cannot be compared so."""
+    """Return on how many predictions the two networks agree; None if they cannot be compared."""
     context = session.context({CHECK_SAMPLES: samples, QUANTISED: lowered})
     definition = session.registry.get("tpuc.passes", "check-decisions")
     session.manager(context).run(exact, [definition(tuned=tuned)], "verify")

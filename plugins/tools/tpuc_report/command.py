@@ -1,4 +1,4 @@
-"""`tpuc report`: accuracy, time, memory and decisions of a compiled file on one page."""
+"""`tpuc report`: accuracy, time, memory, and decisions of a compiled file on one page."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ def command(
 ) -> None:
     """Write a page about a compiled file to share.
 
-    Cycles and memory are read from the file. What was decided, the error of every layer and the command that made the
-    file need the folder of intermediate files; accuracy needs samples too, and those that the network was calibrated on
-    are left out.
+    Cycles and memory are read from the file. Decisions, the error of every layer, and the command that produced the
+    file require the folder of intermediate files; accuracy also requires samples, without those that the network was
+    calibrated on.
     """
     check_inputs(file, work_dir, dataset)
     check_writable(output)

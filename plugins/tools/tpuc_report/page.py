@@ -24,14 +24,14 @@ from tpuc_report.sources import Subject
 from tpuc_report.tables import paragraph, section, stored, table, tile
 
 FEW = 12
-"""Names that a sentence lists."""
+"""Number of names listed in a sentence."""
 WITHOUT_FOLDER = "Nothing was kept of how the file was made: compile with --work-dir DIR, and give that folder here."
 WITHOUT_SAMPLES = "Not measured here: give samples with --dataset."
 
 
 @dataclass(frozen=True)
 class Layer:
-    """A row of the table of layers. What is not known is None, or empty."""
+    """A row of the layer table. Unknown entries are None or empty."""
 
     name: str
     op: str
@@ -41,7 +41,7 @@ class Layer:
 
 
 def page_text(subject: Subject) -> str:
-    """The whole page. Same subject, same bytes."""
+    """Return the whole page. Same subject, same bytes."""
     layers = list(_layers(subject))
     limits = Limits.of(layer.sqnr_db for layer in layers)
     mode = subject.origin.report.get("mode", "")
@@ -86,7 +86,7 @@ def _tiles(subject: Subject) -> Iterator[tuple[str, str]]:
 
 
 def _check_of(subject: Subject) -> SelfCheck | None:
-    """What held-out samples said: those measured now, else those of the compilation; only then any others."""
+    """Return the result on held-out samples: measured now, else by the compilation; otherwise on any samples."""
     measured = None if subject.accuracy is None else subject.accuracy.check
     told = _told_check(subject)
     if measured is not None and (told is None or told.tuned is not False or measured.tuned is False):
@@ -95,7 +95,7 @@ def _check_of(subject: Subject) -> SelfCheck | None:
 
 
 def _told_check(subject: Subject) -> SelfCheck | None:
-    """By the compilation."""
+    """Return the compilation's result."""
     values: Any = subject.origin.report.get("self_check")
     if not values:
         return None
@@ -132,7 +132,7 @@ def _accuracy(subject: Subject) -> Iterator[str]:
 
 
 def _which(accuracy: Accuracy) -> str:
-    """Whether the network was calibrated on the samples."""
+    """Describe whether the network was calibrated on the samples."""
     if accuracy.is_seen:
         return ", all of which it was calibrated on: figures flatter it"
     return f" that it was not calibrated on ({accuracy.left_out} more were left out)" if accuracy.left_out else ""
@@ -158,7 +158,7 @@ def _decisions(subject: Subject) -> Iterator[str]:
 
 
 def _modes(module: Module) -> Iterator[str]:
-    """How many ops compute with which numbers, and which of few remain in floats."""
+    """Count ops by number format, and list the few that remain in floats."""
     kinds = {layer: stored(element) for layer, (_, element) in _lowered(module).items()}
     counts = Counter(kinds.values())
     yield table(("results stored as", "ops"), [(kind, f"{count}") for kind, count in counts.most_common()], (1,))
@@ -169,7 +169,7 @@ def _modes(module: Module) -> Iterator[str]:
 
 
 def _lowered(module: Module) -> dict[str, tuple[str, Any]]:
-    """Op and element type of what each operation computes."""
+    """Return op and element type of each operation."""
     return {
         operation.results[0].name: (operation.op.name, operation.results[0].type.element)
         for operation in module.main.operations
@@ -212,7 +212,7 @@ def _tensor(info: TensorInfo) -> Sequence[str]:
 
 
 def _layers(subject: Subject) -> Iterator[Layer]:
-    """What is known of each layer: in the order of the program, else of the lowered network."""
+    """Return what is known about each layer, in program order if known, else in the order of the lowered network."""
     ratios = {} if subject.accuracy is None else {k: v.sqnr_db for k, v in subject.accuracy.layers.items()}
     found = subject.origin.found
     lowered = {} if found is None else _lowered(found.lowered)

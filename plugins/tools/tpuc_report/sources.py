@@ -1,4 +1,4 @@
-"""Collect the sources of a report: the compiled file, and the files that its compilation kept."""
+"""Collect the sources of a report: the compiled file, and the files kept by its compilation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tpuc_report.accuracy import Accuracy
 
 @dataclass(frozen=True)
 class Modules:
-    """The float network, and the one that the file computes."""
+    """The float network, and the network that the file computes."""
 
     exact: Module
     lowered: Module
@@ -25,8 +25,8 @@ class Modules:
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a file comes from. `report` is what the compilation told, `remarks` are those of its calibration table by
-    their subjects; all empty where nothing was kept.
+    """Origin of a file. `report`: output of the compilation; `remarks`: those of its calibration table by subject; all
+    empty if nothing was kept.
     """
 
     report: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -34,7 +34,7 @@ class Origin:
     found: Modules | None = None
 
     def modules(self, wanted_for: Path) -> Modules:
-        """Raises UsageError where none were kept."""
+        """Return the modules; raises UsageError if none were kept."""
         if self.found is None:
             raise UsageError(
                 f"--dataset {wanted_for} needs the network that the file was compiled from; compile with --work-dir "
@@ -45,7 +45,7 @@ class Origin:
 
 @dataclass(frozen=True)
 class Subject:
-    """Everything that the page tells. Without a timing model of the chip nothing is `timed`."""
+    """Everything on the page. Without a timing model of the chip, nothing is `timed`."""
 
     name: str
     chip: Chip
@@ -56,7 +56,7 @@ class Subject:
 
 
 def timed(file: Path, chip: Chip, loaded: LoadedModel, profile: str | None) -> Report | None:
-    """The profile of a file; raises UsageError for one that the chip does not have."""
+    """Return the profile of a file; raises UsageError for one that the chip does not have."""
     if not chip.profiles and profile is None:
         return None
     try:
@@ -66,7 +66,7 @@ def timed(file: Path, chip: Chip, loaded: LoadedModel, profile: str | None) -> R
 
 
 def read_origin(registry: Registry, file: Path, folder: Path | None, chip: str) -> Origin:
-    """What a folder of intermediate files says of a compiled file; raises UsageError where it is of another one."""
+    """Read a folder of intermediate files; raises UsageError if it belongs to another compiled file."""
     if folder is None:
         return Origin()
     path = folder / f"{file.name}.json"
@@ -90,13 +90,13 @@ def read_origin(registry: Registry, file: Path, folder: Path | None, chip: str) 
 
 
 def _tag(mode: str) -> str:
-    """A mode in names of files."""
+    """Return a mode as spelled in file names."""
     is_symmetric = mode.startswith("int") and not mode.endswith("-asym")
     return f"{mode}_sym" if is_symmetric else mode.replace("-", "_")
 
 
 def _remarks(table: Path) -> tuple[tuple[str, str], ...]:
-    """The lines at the head of a calibration table, each with its subject before the colon."""
+    """Return the header lines of a calibration table by their subject, the part before the colon."""
     if not table.is_file():
         return ()
     lines = [line[2:] for line in table.read_text(encoding="utf-8").splitlines() if line.startswith("# ")]

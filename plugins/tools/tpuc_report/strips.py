@@ -13,11 +13,11 @@ from tpuc_profile.colours import PALETTE, colours_of
 FULL_DB = 60.0
 """SQNR of a full bar."""
 COLUMNS = 1000
-"""Of the picture of an engine."""
+"""Columns in the picture of an engine."""
 
 
 def errors(names: Sequence[str], ratios: Sequence[float | None], limits: Limits) -> str:
-    """A bar for the SQNR of every layer that has one, up to 60 dB."""
+    """Return bars for the SQNR of every layer that has one, up to 60 dB."""
     bars = [
         _bar(number, FULL_DB - height, height, limits.quality(ratio), f"{name}: {ratio:.1f} dB")
         for number, (name, ratio) in enumerate(zip(names, ratios, strict=True))
@@ -28,7 +28,7 @@ def errors(names: Sequence[str], ratios: Sequence[float | None], limits: Limits)
 
 
 def cycles(names: Sequence[str], compute: Sequence[int], dma: Sequence[int]) -> str:
-    """Bars for the cycles of both engines, one on the other."""
+    """Return stacked bars for the cycles of both engines."""
     most = max((one + other for one, other in zip(compute, dma, strict=True)), default=0) or 1
     bars: list[str] = []
     for number, (name, one, other) in enumerate(zip(names, compute, dma, strict=True)):
@@ -51,7 +51,7 @@ def _strip(bars: Sequence[str], count: int, height: float) -> str:
 
 
 def engines(analysis: Analysis, names: Sequence[str]) -> str:
-    """What each engine works for over time: in every column the layer that takes most of it."""
+    """Return the busiest layer of each engine per time column."""
     colours, total = colours_of(analysis), max(1, analysis.timeline.cycles)
     lanes: list[str] = []
     for engine in sorted(Engine):
@@ -67,7 +67,7 @@ def engines(analysis: Analysis, names: Sequence[str]) -> str:
 
 
 def _runs(analysis: Analysis, engine: Engine, total: int) -> list[tuple[int, int, int]]:
-    """First column, the one behind the last, and the step that they show; idle columns are left out."""
+    """Yield first column, end column, and step; idle columns are skipped."""
     columns: list[dict[int, int]] = [{} for _ in range(COLUMNS)]
     for entry, step in zip(analysis.timeline.entries, analysis.steps_of, strict=True):
         if entry.command.engine is not engine:
@@ -89,7 +89,7 @@ def _runs(analysis: Analysis, engine: Engine, total: int) -> list[tuple[int, int
 
 
 def memory(sizes: Mapping[str, int]) -> str:
-    """Parts of the bytes by purpose, and what their colours mean."""
+    """Return the bytes by purpose, with a legend."""
     total, at = sum(sizes.values()) or 1, 0.0
     bars: list[str] = []
     keys: list[str] = []

@@ -1,1 +1,1 @@
-"""Videos as pictures, by OpenCV, which the extra `video` installs."""
+"""Read videos as pictures with OpenCV, which the extra `video` installs."""

@@ -10,7 +10,7 @@ from tpuc_driver.api.host import FrameReader
 
 
 class VideoFiles(FrameReader):
-    """What OpenCV decodes."""
+    """Video formats that OpenCV decodes."""
 
     def write_pictures(self, file: Path, folder: Path, every: int) -> Sequence[Path]:
         try:

@@ -1,4 +1,4 @@
-"""`tpuc visual`: show the float and the quantized network side by side, served or as a file."""
+"""`tpuc visual`: show the float and the quantized network side by side, on a local server or as a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The graph of a network: groups that open, and a layout for each way of grouping."""
+"""The graph of a network: collapsible groups, and a layout for each way of grouping."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Edge = tuple[int, int]
 
 
 def drawings(layers: Sequence[Layer]) -> dict[str, Any]:
-    """For each way to group: the groups and how they lie, and the layers within each group and how these lie."""
+    """Return, for each grouping, the groups and their layout, and the layers within each group and their layout."""
     edges = _edges(layers)
     return {name: _drawing(groups, edges) for name, groups in groupings(layers).items()}
 
@@ -48,7 +48,9 @@ def _drawing(groups: Sequence[Group], edges: Sequence[Edge]) -> dict[str, Any]:
 
 
 def _inside(group: Group, edges: Sequence[Edge]) -> dict[str, Any]:
-    """The members between two ports: what comes from outside enters by the first node, what leaves does by the last."""
+    """Return the members between two ports: values from outside enter at the first node, and values to outside leave at
+    the last.
+    """
     places = {member: number for number, member in enumerate(group.members, 1)}
     way_out = len(places) + 1
     own = [(places.get(one, 0), places.get(other, way_out)) for one, other in edges]

@@ -24,8 +24,8 @@ from tpuc.api import (
 
 @dataclass(frozen=True)
 class Layer:
-    """One op: `operands` and `name` are names of values; weights are left out of `operands`. `resident` are those of
-    the operands that the planner left in local memory.
+    """One op: `operands` and `name` are names of values; weights are omitted from `operands`. `resident`: the operands
+    that the planner left in local memory.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Layer:
 
 
 def layers_of(module: Module) -> list[Layer]:
-    """The ops that compute a tensor, in their order."""
+    """Return the ops that compute a tensor, in order."""
     found: list[Layer] = []
     for operation in module.main.operations:
         if isinstance(operation.op, (Constant, Return)):
@@ -55,7 +55,7 @@ def layers_of(module: Module) -> list[Layer]:
 
 
 def element_text(element: ElementType) -> str:
-    """How values are stored, for people."""
+    """Describe how values are stored."""
     match element:
         case Calibrated(expressed=expressed, minimum=minimum, maximum=maximum):
             return f"{expressed} in {minimum:.6g} to {maximum:.6g}"
@@ -73,7 +73,7 @@ def _attributes(op: Any) -> list[tuple[str, str]]:
 
 
 def _resident_in(operation: Operation) -> list[int]:
-    """The operands that a planned module finds in local memory."""
+    """Return the operands that a planned module finds in local memory."""
     stated = operation.extra_attributes.get("resident_in")
     values = stated.items if isinstance(stated, ArrayAttr) else ()
     found = (value.value for value in values if isinstance(value, IntegerAttr))

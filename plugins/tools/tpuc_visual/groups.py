@@ -1,6 +1,6 @@
-"""Groups of layers that are drawn as one: by the first parts of their names, by region, or by the shape of the graph.
+"""Group layers that are drawn as one: by name prefix, by region, or by the shape of the graph.
 
-A group is a run of layers that follow each other, so that groups never read each other in a circle.
+A group is a run of consecutive layers, so groups never depend on each other in a cycle.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from itertools import groupby
 from tpuc_visual.graph import Layer
 
 FEW = 12
-"""Layers that need no groups."""
+"""Networks with fewer layers need no groups."""
 GOOD_SIZE = 8
-"""Layers of a group, about."""
+"""Approximate number of layers in a group."""
 MANY = 24
-"""Layers after which a group ends, wherever that is."""
+"""Maximum number of layers in a group."""
 _PARTS = re.compile(r"[/.:]+")
 
 
 @dataclass(frozen=True)
 class Group:
-    """Layers by their numbers, in order; one alone has no name."""
+    """Layers by number, in order; a single layer has no name."""
 
     name: str
     members: tuple[int, ...]
 
 
 def groupings(layers: Sequence[Layer]) -> dict[str, list[Group]]:
-    """Ways to group, by their names; the first one is what a page shows."""
+    """Return ways to group, by name; a page shows the first one initially."""
     found: dict[str, list[Group]] = {}
     if len(layers) > FEW:
         by_name = _by_prefix(layers)
@@ -42,14 +42,14 @@ def groupings(layers: Sequence[Layer]) -> dict[str, list[Group]]:
 
 
 def _runs(layers: Sequence[Layer], key: Callable[[int], str]) -> list[Group]:
-    """Layers that follow each other with one key; an empty key is a layer alone."""
+    """Group consecutive layers with the same key; a layer with an empty key is alone."""
     keys = [(key(number) or f"\0{number}", number) for number in range(len(layers))]
     runs = [(name, tuple(number for _, number in some)) for name, some in groupby(keys, lambda one: one[0])]
     return [Group(name if len(members) > 1 else "", members) for name, members in runs]
 
 
 def _by_prefix(layers: Sequence[Layer]) -> list[Group]:
-    """By as many parts of the names as give groups of a good size; nothing where names do not tell groups."""
+    """Group by a name prefix whose length gives groups of a good size; nothing if names do not separate groups."""
     parts = [[part for part in _PARTS.split(layer.name) if part] for layer in layers]
     best: list[Group] = []
     for depth in range(1, max(map(len, parts))):
@@ -62,7 +62,7 @@ def _by_prefix(layers: Sequence[Layer]) -> list[Group]:
 
 
 def _by_cut(layers: Sequence[Layer]) -> list[Group]:
-    """Between places where one value alone leads on, short ones together and long ones cut."""
+    """Group between positions where a single value is live; short groups are merged and long ones split."""
     last = {operand: number for number, layer in enumerate(layers) for operand in layer.operands}
     live: set[str] = set()
     groups: list[Group] = []
@@ -79,7 +79,7 @@ def _by_cut(layers: Sequence[Layer]) -> list[Group]:
 
 
 def _by_region(layers: Sequence[Layer]) -> list[Group]:
-    """Layers that hand their results on in local memory."""
+    """Group layers that pass their results through local memory."""
     regions: dict[str, str] = {}
     for layer in layers:
         before = next((regions[name] for name in layer.resident if name in regions), "")

@@ -1,6 +1,6 @@
-"""Where the nodes of a graph are drawn: in rows from the top, so that edges lead down and cross little.
+"""Lay out a graph in rows from the top, with edges leading down and few crossings.
 
-The same graph has the same layout: nodes are in topological order, ties are broken by it, and nothing is drawn by lot.
+The layout is deterministic: nodes are in topological order, which also breaks ties, and nothing is random.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 SWEEPS, MOVES = 4, 7
-"""Times that rows are ordered down and up again, and that columns are moved towards the neighbours above or below."""
+"""Number of sweeps, down and up, that order the rows, and of moves of columns toward neighbors above or below."""
 PASSING = 0.35
-"""Width of an edge that passes by, in widths of a node."""
+"""Width of a passing edge, in node widths."""
 
 
 @dataclass(frozen=True)
 class Bend:
-    """Where the edges from a node pass by a row on their way to nodes further down."""
+    """A position where edges of a node pass a row on their way down."""
 
     source: int
     row: int
@@ -26,7 +26,7 @@ class Bend:
 
 @dataclass(frozen=True)
 class Layout:
-    """`rows` and `xs` of the nodes, and the bends of their edges; `x` counts widths of a node from the middle."""
+    """`rows` and `xs` of the nodes, and the bends of their edges; `x` is in node widths from the center."""
 
     rows: tuple[int, ...]
     xs: tuple[float, ...]
@@ -34,7 +34,7 @@ class Layout:
 
 
 def place(count: int, edges: Iterable[tuple[int, int]]) -> Layout:
-    """A layout of nodes 0 to `count` - 1; every edge leads from a node to one with a higher number."""
+    """Return a layout of nodes 0 to `count` - 1; every edge leads to a node with a higher number."""
     reads = _readers(count, edges)
     rows = _rows(count, reads)
     drawing = _Drawing(rows, reads)
@@ -53,7 +53,9 @@ def _readers(count: int, edges: Iterable[tuple[int, int]]) -> list[list[int]]:
 
 
 def _rows(count: int, reads: Sequence[Sequence[int]]) -> list[int]:
-    """Below everything that is read; what reads nothing stands just above its first reader."""
+    """Return the row of each node: below everything it reads; a node without operands is directly above its first
+    reader.
+    """
     rows = [0] * count
     is_read_into = [False] * count
     for source in range(count):
@@ -83,7 +85,7 @@ class _Drawing:
             self._rows[self._row_of[item]].append(item)
 
     def _connect(self, source: int, target: int) -> None:
-        """An edge by way of the bends that it shares with others of the source."""
+        """Add an edge through bends shared with other edges of its source."""
         last = source
         for row in range(self._row_of[source] + 1, self._row_of[target]):
             bend = self.bends.get((source, row))
@@ -99,7 +101,7 @@ class _Drawing:
         self._above[target].append(last)
 
     def _in_reading_order(self, nodes: int) -> list[int]:
-        """Nodes by number, each followed by the bends of its edges."""
+        """Yield nodes by number, each followed by the bends of its edges."""
         found: list[int] = []
         bends_of: dict[int, list[int]] = {}
         for (source, _), item in self.bends.items():
@@ -109,7 +111,7 @@ class _Drawing:
         return found
 
     def order(self) -> None:
-        """Sort each row by the means of the neighbours' places, downwards and upwards in turn."""
+        """Sort each row by the mean position of neighbors, alternately downwards and upwards."""
         places = {item: float(number) for row in self._rows for number, item in enumerate(row)}
         for _ in range(SWEEPS):
             for rows, beside in ((self._rows, self._above), (self._rows[::-1], self._below)):
@@ -119,7 +121,7 @@ class _Drawing:
                     places.update((item, float(number)) for number, item in enumerate(row))
 
     def columns(self) -> list[float]:
-        """Where the middle of each item is."""
+        """Return the center of each item."""
         xs = [0.0] * len(self._row_of)
         for row in self._rows:
             self._spread(row, xs, [float(number) for number in range(len(row))])
@@ -131,7 +133,9 @@ class _Drawing:
         return [x - middle for x in xs]
 
     def _spread(self, row: Sequence[int], xs: list[float], wanted: Sequence[float]) -> None:
-        """Put items where they want to be, as far as they have room: half way between pushing right and left."""
+        """Move items toward their desired positions as far as there is space: the mean of pushing right and
+        pushing left.
+        """
         gaps = [(self._widths[one] + self._widths[other]) / 2 for one, other in pairwise(row)]
         right, left = list(wanted), list(wanted)
         for number, gap in enumerate(gaps, 1):

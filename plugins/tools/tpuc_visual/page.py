@@ -19,7 +19,7 @@ from tpuc_visual.rows import aligned
 from tpuc_visual.similarity import Alike
 
 FULL_DB = 60.0
-"""That fill a bar."""
+"""SQNR of a full bar."""
 NOT_THERE = "NA"
 Row = tuple[Layer | None, Layer | None]
 Weights = Mapping[str, Sequence[Weight]]
@@ -27,7 +27,7 @@ Weights = Mapping[str, Sequence[Weight]]
 
 @dataclass(frozen=True)
 class Networks:
-    """What is shown: names of both files, their layers and weights, and how alike they are (None: not computed yet)."""
+    """What is shown: names of both files, their layers and weights, and their similarity (None: not computed yet)."""
 
     exact_name: str
     quantised_name: str
@@ -39,7 +39,7 @@ class Networks:
 
 
 def render(networks: Networks) -> str:
-    """The whole page. Same networks, same bytes."""
+    """Return the whole page. Same networks, same bytes."""
     rows = aligned(networks.exact, networks.quantised)
     compared = () if networks.alike is None else networks.alike.values()
     limits = Limits.of(one.sqnr_db for one in compared)
@@ -103,7 +103,7 @@ def _quality(figures: Alike | None, limits: Limits) -> str:
 
 
 def _graphs(networks: Networks, rows: Sequence[Row], limits: Limits) -> dict[str, Any]:
-    """Both networks, the quantised one first: the row and the label of each layer, and the drawings."""
+    """Return both networks, the quantized one first: row and label of each layer, and the drawings."""
     return {
         name: {
             "rows": [number for number, row in enumerate(rows) if row[side] is not None],
@@ -167,7 +167,7 @@ def _picture(picture: Picture) -> dict[str, Any]:
 
 
 def _compared(rows: Iterable[Row], alike: Mapping[str, Alike] | None) -> list[tuple[int, str, Alike]]:
-    """Number, name and figures of the rows that have any."""
+    """Return number, name, and figures of the rows that have any."""
     found = alike or {}
     layers = [(number, other) for number, (_, other) in enumerate(rows) if other is not None]
     return [(number, layer.name, found[layer.name]) for number, layer in layers if layer.name in found]
@@ -186,7 +186,7 @@ def _summary(networks: Networks) -> str:
 
 
 def _chart(rows: Sequence[Row], alike: Mapping[str, Alike] | None, limits: Limits) -> str:
-    """A bar per tensor in the order of the network: its SQNR, up to 60 dB."""
+    """Return a bar per tensor in network order: its SQNR, up to 60 dB."""
     found = _compared(rows, alike)
     bars = [
         f'<rect class="{_quality(one, limits)}" data-row="{row}" x="{index}" width="0.86" y="{60 - height}" '

@@ -15,13 +15,15 @@ POINTS, WORST_POINTS = 200, 40
 BINS, WEIGHT_BINS = 48, 24
 CHANNELS = 8
 STEPS = 1000
-"""Of the range of a tensor in the coordinates of points."""
+"""Steps of a tensor's range in point coordinates."""
 _GOLDEN = 0.6180339887498949
 
 
 @dataclass(frozen=True)
 class Channel:
-    """One of a tensor's worst: its part of the tensor's error power, its SQNR, and its values in the float network."""
+    """One of a tensor's worst channels: its share of the tensor's error power, its SQNR, and its values in the float
+    network.
+    """
 
     index: int
     share: float
@@ -32,9 +34,8 @@ class Channel:
 
 @dataclass(frozen=True)
 class Picture:
-    """Both versions of a tensor. `points` are pairs of float and quantised, in thousandths of the range from `low` to
-    `high`; `limits` is what the quantised tensor can hold, None for floats. `channels`, of `channel_count`, are the
-    worst.
+    """Both versions of a tensor. `points`: pairs of float and quantized values, in thousandths of the range from `low`
+    to `high`; `limits`: the range of the quantized type, None for floats. `channels`: the worst of `channel_count`.
     """
 
     low: float
@@ -49,7 +50,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Weight:
-    """A constant operand: as it is stored, with how often its values are in each of the bins between its extremes."""
+    """A constant operand: its stored type, and a histogram of its values between their extremes."""
 
     name: str
     shape: str
@@ -60,7 +61,7 @@ class Weight:
 
 
 def picture(exact: Array, quantised: Array, element: ElementType) -> Picture:
-    """Of two arrays of one shape; those that are not numbers are left out."""
+    """Return the picture of two arrays of one shape; NaN are skipped."""
     wanted, got = exact.reshape(-1).astype(np.float64), quantised.reshape(-1).astype(np.float64)
     is_number = np.isfinite(wanted) & np.isfinite(got)
     wanted, got = wanted[is_number], got[is_number]
@@ -78,7 +79,7 @@ def picture(exact: Array, quantised: Array, element: ElementType) -> Picture:
 
 
 def weights_of(module: Module) -> dict[str, tuple[Weight, ...]]:
-    """The constants that each op of a module reads, by the name of its first result."""
+    """Return the constants that each op of a module reads, by the name of its first result."""
     found: dict[str, tuple[Weight, ...]] = {}
     for operation in module.main.operations:
         weights = [value for value in operation.operands if _is_weight(value) and value.name in module.weights]
@@ -112,7 +113,7 @@ def _counts(values: Array, low: float, high: float, bins: int) -> tuple[int, ...
 
 
 def _points(wanted: Array, got: Array, low: float, high: float) -> tuple[tuple[int, int], ...]:
-    """Some from all over the tensor, and those with the largest errors."""
+    """Return some elements spread over the tensor, and those with the largest errors."""
     if not wanted.size:
         return ()
     chosen = np.arange(wanted.size)
@@ -133,7 +134,7 @@ def _limits(element: ElementType) -> tuple[float, float] | None:
 
 
 def _worst_channels(wanted: Array, got: Array) -> tuple[Channel, ...]:
-    """Those with most error first; behind them those that are all zero in the float network."""
+    """Return channels by error, largest first; channels that are zero in the float network come last."""
     if wanted.ndim < 2 or wanted.shape[1] < 2:
         return ()
     count = wanted.shape[1]

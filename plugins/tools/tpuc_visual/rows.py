@@ -1,4 +1,4 @@
-"""Layers of two networks side by side."""
+"""Align the layers of two networks side by side."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tpuc_visual.graph import Layer
 
 
 def aligned(exact: Sequence[Layer], quantised: Sequence[Layer]) -> list[tuple[Layer | None, Layer | None]]:
-    """Layers of both networks row by row, those of one name beside each other as far as the orders allow."""
+    """Return rows of layers of both networks; layers of the same name share a row as far as the orders allow."""
     places = {layer.name: index for index, layer in enumerate(exact)}
     rows: list[tuple[Layer | None, Layer | None]] = []
     done = 0

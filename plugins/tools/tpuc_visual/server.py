@@ -23,7 +23,7 @@ from tpuc_visual.similarity import Alike
 
 
 class Visual:
-    """The networks, and their comparison once it has been asked for."""
+    """The networks, and their comparison once requested."""
 
     def __init__(self, networks: Networks, compare: Callable[[], dict[str, Alike]]) -> None:
         self._networks = networks
@@ -31,18 +31,18 @@ class Visual:
         self._lock = threading.Lock()
 
     def run(self) -> None:
-        """Compare the networks unless that has been done; raises TpucError."""
+        """Compare the networks, once; raises TpucError."""
         with self._lock:
             if self._networks.alike is None:
                 self._networks = replace(self._networks, alike=self._compare())
 
     def page(self) -> str:
-        """The page as it is now."""
+        """The current page."""
         return render(self._networks)
 
 
 def is_private(host: str) -> bool:
-    """Is an address or a name of this machine alone?"""
+    """True if an address or name refers to this machine only."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -59,7 +59,7 @@ class _Server(ThreadingHTTPServer):
         super().__init__((host, port), _Handler)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Somebody who went away before the answer ended is no fault of ours."""
+        """Ignore clients that disconnect early."""
         if not isinstance(sys.exc_info()[1], ConnectionError | TimeoutError):
             super().handle_error(request, client_address)
 
@@ -99,7 +99,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(HTTPStatus.OK, "done", "text/plain")
 
     def _is_meant_for_us(self) -> bool:
-        """Was this machine asked for by its name? Else another site's name leads here (DNS rebinding)."""
+        """True if the Host header names this machine; otherwise another site's name may point here (DNS rebinding)."""
         asked = self.headers.get_all("Host") or []
         if len(asked) == 1 and _may_be_called(asked[0], self._ours.host):
             return True
@@ -107,7 +107,7 @@ class _Handler(BaseHTTPRequestHandler):
         return False
 
     def _is_from_our_page(self) -> bool:
-        """Browsers say which site's page sends a request; programs that are none say nothing."""
+        """True unless a browser states that another site's page sent the request; other programs state nothing."""
         origins = self.headers.get_all("Origin") or []
         site = self.headers.get("Sec-Fetch-Site", "same-origin")
         ours = f"http://{self.headers['Host']}"
@@ -125,11 +125,13 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # so named by its base
-        """Nothing: every request on stderr would bury remarks."""
+        """Log nothing: a line per request would hide remarks on stderr."""
 
 
 def make_server(visual: Visual, host: str, port: int) -> ThreadingHTTPServer:
-    """A server that listens, not yet serving; port 0 is any free one. Raises UsageError when the port is taken."""
+    """Return a listening server that does not serve yet; port 0 means any free one. Raises UsageError if the port is in
+    use.
+    """
     try:
         return _Server(visual, host, port)
     except OverflowError as error:
@@ -143,7 +145,7 @@ def make_server(visual: Visual, host: str, port: int) -> ThreadingHTTPServer:
 
 
 def _may_be_called(asked: str, host: str) -> bool:
-    """May a Host header name us? Servers for other machines too go by any address and the machine's own names."""
+    """True if a Host header may name this server. Public servers also accept any address and the machine's names."""
     match = re.fullmatch(r"\[([0-9A-Fa-f:.]+)\](?::\d+)?|([\w.-]+)(?::\d+)?", asked)
     if match is None:
         return False

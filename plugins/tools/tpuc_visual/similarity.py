@@ -15,12 +15,12 @@ from tpuc_driver.api.host import cosine, euclidean, inputs_of, paired_inputs, sq
 from tpuc_visual.pictures import Picture, picture
 
 IMAGE_AXES = 4
-"""Axes of inputs that may differ in name: images, which a fused preprocessing takes as pixels."""
+"""Ranks of inputs whose names may differ: images, which fused preprocessing takes as pixels."""
 
 
 @dataclass(frozen=True)
 class Alike:
-    """Of one tensor to the float network's; with the range of each, and what a page draws of both."""
+    """Similarity of one tensor to the float network's, with the range of each, and what a page draws of both."""
 
     cosine: float
     euclidean: float
@@ -31,7 +31,7 @@ class Alike:
 
 
 def compare_networks(exact: Module, quantised: Module, inputs: Sequence[Path], registry: Registry) -> dict[str, Alike]:
-    """By name, for the tensors that both networks have; raises UsageError when there is none."""
+    """Compare the tensors that both networks have, by name; raises UsageError if there are none."""
     _check_inputs(exact, quantised)
     for_exact, for_quantised = paired_inputs(exact, quantised, inputs, registry)
     wanted = Interpreter(exact).run(for_exact, "all")
@@ -51,7 +51,7 @@ def compare_networks(exact: Module, quantised: Module, inputs: Sequence[Path], r
 
 
 def _check_inputs(exact: Module, quantised: Module) -> None:
-    """Inputs have the same names, but for those of images that the quantised network normalises by itself."""
+    """Check that inputs have the same names, except images that the quantized network normalizes itself."""
     ours, theirs = inputs_of(exact), inputs_of(quantised)
     pairs = zip(ours, theirs, strict=False)
     if len(ours) != len(theirs) or any(a.name != b.name and len(b.shape) != IMAGE_AXES for a, b in pairs):

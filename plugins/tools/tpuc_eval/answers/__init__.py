@@ -1,1 +1,1 @@
-"""Explanations of classes and objects in `tpuc run`."""
+"""Print classes and objects in `tpuc run`."""

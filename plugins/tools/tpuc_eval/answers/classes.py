@@ -18,7 +18,9 @@ _PICTURE_AXES = 4
 
 
 class Classes(Answer):
-    """Of networks that take one picture and give one vector. Arrays are taken for pictures where classes have names."""
+    """For networks with one picture as input and one vector as output. Arrays count as pictures if classes have
+    names.
+    """
 
     def lines(self, ran: RunSample, asked: Asked) -> Sequence[str] | None:
         """See Answer."""

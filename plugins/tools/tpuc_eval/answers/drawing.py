@@ -1,4 +1,4 @@
-"""Draw what was found in a picture."""
+"""Draw detections into a picture."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tpuc_eval.protocols import Detections
 
 COLOURS = ("#e6194b", "#3cb44b", "#4363d8", "#f58231", "#911eb4", "#008080", "#9a6324", "#808000")
 BLENDED = 0.6
-"""How much a pixel takes of the color of what it belongs to."""
+"""Weight of the class color in a mask's pixels."""
 
 
 def draw(picture: Path, found: Detections, labels: Sequence[str], target: Path) -> None:
-    """The picture with its boxes, and with masks and points where there are such."""
+    """Return the picture with boxes, and with masks and points if there are any."""
     colours = [COLOURS[int(index) % len(COLOURS)] for index in found.classes]
     image = _with_masks(upright(picture), found, colours)
     pen = ImageDraw.Draw(image)

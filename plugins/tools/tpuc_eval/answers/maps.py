@@ -1,4 +1,4 @@
-"""Show maps over an image: the class of every pixel, or a heat map."""
+"""Describe maps over an image: the class of every pixel, or a heat map."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from tpuc_eval.postprocess.boxes import placement_of
 from tpuc_eval.postprocess.segmentation import ClassMap
 
 COARSEST = 8
-"""Pixels of the input per place of a map; coarser outputs are features or heads of detectors."""
+"""Maximum pixels of the input per position of a map; coarser outputs are features or detector heads."""
 SHOWN, LEAST_SHARE = 10, 0.001
-"""Of classes."""
+"""Maximum number of classes shown, and their minimum share."""
 COLOURED = 3
-"""Channels of a picture."""
+"""Channels of a color picture."""
 _HOT = np.array([255.0, 48.0, 0.0])
 
 
 class Maps(Answer):
-    """Of networks that take a picture and give one map: `[1, classes, h, w]` scores, of which the largest counts and
-    class 0 is not drawn, or `[1, 1, h, w]` of anything. Networks from colours to colours, which give a picture as large
-    as theirs or larger, are left aside.
+    """For networks with a picture as input and one map as output: scores `[1, classes, h, w]`, whose largest counts and
+    class 0 is not drawn, or any values `[1, 1, h, w]`. Networks that return a color picture at least as large as
+    their input are skipped.
     """
 
     def lines(self, ran: RunSample, asked: Asked) -> Sequence[str] | None:
@@ -70,7 +70,7 @@ def _is_map(shape: tuple[int, ...], size: tuple[int, int], *, colours: bool) -> 
 def _classes(
     found: NDArray[Any], seen: NDArray[np.bool_], names: Labels, count: int, picture: Path, draw: Path | None
 ) -> list[str]:
-    """Which share of what the network saw each class has."""
+    """Return the share of each class in the visible picture."""
     shares = np.bincount(found[seen], minlength=count) / seen.sum()
     if draw is not None:
         colours = np.array([[int(text[at : at + 2], 16) for at in (1, 3, 5)] for text in COLOURS], np.float64)
@@ -81,7 +81,7 @@ def _classes(
 
 
 def _strengths(found: NDArray[np.float64], seen: NDArray[np.bool_], picture: Path, draw: Path | None) -> list[str]:
-    """Where the largest value lies in the picture, and what share lies above the middle of the range."""
+    """Return the position of the largest value, and the share above the middle of the range."""
     least, most = float(found[seen].min()), float(found[seen].max())
     row, column = np.unravel_index(int(np.where(seen, found, -np.inf).argmax()), found.shape)
     above = float((found[seen] > (least + most) / 2).mean())

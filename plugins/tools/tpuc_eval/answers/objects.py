@@ -1,4 +1,4 @@
-"""Show the objects in an image, with the post-processing that fits the outputs."""
+"""List the objects in an image, with the post-processing that fits the outputs."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tpuc_eval.postprocess.yolo_tasks import SEEN
 from tpuc_eval.protocols import Detections, Postprocess, Sample, plain_shape
 
 SHOWN_SCORE = 0.25
-"""The least score of boxes that are shown where the user asks for no other."""
+"""Default minimum score of boxes that are shown."""
 
 
 class Objects(Answer):
-    """Of detectors, for pictures."""
+    """For detectors on pictures."""
 
     def lines(self, ran: RunSample, asked: Asked) -> Sequence[str] | None:
-        """See Answer; raises UsageError where `--postprocess` names what the outputs are not."""
+        """See Answer; raises UsageError if `--postprocess` does not fit the outputs."""
         if ran.picture is None:
             return None
         sample = sample_of(ran.picture, ran.inputs)
@@ -41,7 +41,7 @@ class Objects(Answer):
 
 
 def _lines(found: Detections, labels: Sequence[str]) -> Iterator[str]:
-    """Score, box or corners, and class of each; behind them what there is more."""
+    """Format score, box or corners, and class of each object, followed by further values."""
     ends = found.boxes if found.corners is None else found.corners.reshape(-1, 8)
     for index, (score, label) in enumerate(zip(found.scores.tolist(), labels, strict=True)):
         line = f"{score:.3f}  {' '.join(f'{end:.1f}' for end in ends[index].tolist())}  {label}"
@@ -58,8 +58,8 @@ def _point(point: Sequence[float]) -> str:
 
 
 def _chosen(ran: RunSample, asked: Asked, sample: Sample) -> Postprocess | None:
-    """The post-processing that was named, the one that reads what is in the network, or the only detector that fits;
-    None where none does, or several do.
+    """Return the named post-processing, the one that reads what is in the network, or the only detector that fits; None
+    if none or several fit.
     """
     if asked.postprocess:
         return candidates(asked.registry, asked.postprocess)[0]
@@ -73,7 +73,7 @@ def _chosen(ran: RunSample, asked: Asked, sample: Sample) -> Postprocess | None:
 
 
 def fitting_detectors(ran: RunSample, asked: Asked, sample: Sample) -> Sequence[Postprocess]:
-    """Those that the outputs may be of, by their shapes."""
+    """Return the detectors that fit the shapes of the outputs."""
     shapes = [plain_shape(array.shape) for array in ran.values.values()]
     fitting = [one for one in candidates(asked.registry, "") if one.fits(shapes, sample)]
     return [one for one in fitting if one.reads(ran.values, sample)]

@@ -15,7 +15,7 @@ from tpuc_eval.datasets.labels import class_names
 from tpuc_eval.protocols import DataRequest, Objects
 
 ObjectRow: TypeAlias = tuple[tuple[float, float, float, float], int, float, bool]
-"""Corners x1, y1, x2, y2 in pixels, class index, area in pixels, and whether finding it counts neither way."""
+"""Corners x1, y1, x2, y2 in pixels, class index, area in pixels, and whether detections of it are ignored."""
 
 
 @dataclass(frozen=True)
@@ -31,14 +31,14 @@ class AnnotatedImages(ImageFiles):
 
 @dataclass(frozen=True)
 class ClassIndices:
-    """`names` of the network's classes by index, and the index of every class that annotations name."""
+    """`names`: the network's classes by index; and the index of every class that annotations name."""
 
     names: Sequence[str]
     of: Callable[[str], int]
 
 
 def stacked(rows: Sequence[ObjectRow]) -> Objects:
-    """The objects of one image."""
+    """Combine the objects of one image."""
     return Objects(
         np.array([row[0] for row in rows], np.float64).reshape(-1, 4),
         np.array([row[1] for row in rows], np.int64),
@@ -48,9 +48,9 @@ def stacked(rows: Sequence[ObjectRow]) -> Objects:
 
 
 def numbered(names: Sequence[str], request: DataRequest, source: Path) -> ClassIndices:
-    """Class indices of a network that has these classes, or those of `--label-file`, in this order.
+    """Return class indices in the order of these classes, or of those in `--label-file`.
 
-    Raises UsageError where `source` names a class that is not among them.
+    Raises UsageError if `source` names a class that is not among them.
     """
     own = list(names) if request.label_file is None else class_names(request.label_file)
     offset = request.label_offset
@@ -69,7 +69,7 @@ def numbered(names: Sequence[str], request: DataRequest, source: Path) -> ClassI
 def annotated_only(
     request: DataRequest, files: Sequence[Path], objects: Sequence[Objects | None], remark: Callable[[str], None]
 ) -> list[tuple[Path, Objects]]:
-    """The images that have annotations, as many as are wanted; raises CalibrationError where none has."""
+    """Return the requested number of annotated images; raises CalibrationError if there are none."""
     known = [(file, found) for file, found in zip(files, objects, strict=True) if found is not None]
     source = request.annotation or request.path
     if not known:

@@ -16,17 +16,17 @@ from tpuc_eval.datasets.labels import IndexRange, index_range, read_labels
 from tpuc_eval.protocols import DataRequest, DatasetType, LabelledSamples, Sample
 
 PIXEL_CHANNELS = (1, 3, 4)
-"""Channels of a network input that takes pictures: grey, colour, colour with alpha."""
+"""Channels of picture inputs: gray, color, color with alpha."""
 
 
 @dataclass(frozen=True)
 class Arrays(DatasetType):
-    """`inputs` names the array of samples, `labels` that of class indices; the first axis of both counts samples. A
-    network of several inputs finds each in the array of its name.
+    """`inputs` names the array of samples, `labels` that of class indices; the first axis of both is the sample. A
+    network with several inputs reads each from the array of its name.
 
-    Bytes shaped like images are pixels, channels first or last in the order that the network wants: they get its mean
-    and scale. Everything else is taken as it is. `window` > 0: each sample gives one input per window of so many
-    consecutive rows.
+    Byte arrays with the shape of images are pixels, with channels first or last in the network's channel order: mean
+    and scale are applied. All other arrays are used unchanged. `window` > 0: each sample gives one input per window of
+    that many consecutive rows.
     """
 
     name = "arrays"
@@ -92,7 +92,7 @@ class LabelledArrays(LabelledSamples):
     window: int = 0
     others: Mapping[str, Array] = field(default_factory=dict[str, Array])
     is_named: bool = True
-    """Is `samples` the array that the user, or the default, names? Else it only counts."""
+    """True if the user or the default names `samples`; otherwise that array is only counted."""
 
     def __len__(self) -> int:
         return len(self.samples)
@@ -111,7 +111,7 @@ class LabelledArrays(LabelledSamples):
         return Sample(rows, given=tuple(parts))
 
     def _by_name(self, index: int, inputs: Sequence[SampleInput], source: Path) -> Sample:
-        """A sample of each input in the array of its name."""
+        """Return a sample for each input from the array of its name."""
         missing = [one.name for one in inputs if one.name not in self.others]
         if missing:
             raise CalibrationError(
@@ -138,7 +138,7 @@ class LabelledArrays(LabelledSamples):
 
 
 def _as_input(one: SampleInput, row: Array, source: Path, *, flat: bool) -> Array:
-    """One sample as the network takes it; windows are laid out `flat` where the network has other dimensions."""
+    """Return one sample in the network's input shape; windows are flattened if the network has other dimensions."""
     pixels = _as_pixels(one, row, source)
     if pixels is not None:
         normalised = one.preprocess.normalise(pixels)
@@ -150,7 +150,7 @@ def _as_input(one: SampleInput, row: Array, source: Path, *, flat: bool) -> Arra
 
 
 def _as_pixels(one: SampleInput, row: Array, source: Path) -> Array | None:
-    """`[h, w, c]` of bytes that are an image for this input, None for anything else."""
+    """Return `[h, w, c]` bytes if the array is an image for this input, else None."""
     if row.dtype != np.uint8 or len(one.shape) != 4:
         return None
     layout = one.preprocess.layout

@@ -1,4 +1,4 @@
-"""Images with objects, in the form of COCO: a folder and a file of annotations."""
+"""Images with objects in COCO format: a folder and an annotation file."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from tpuc_eval.protocols import DataRequest, DatasetType, LabelledSamples, Objec
 
 @dataclass(frozen=True)
 class Coco(DatasetType):
-    """Classes of the network are the categories in the order of their ids, or of the names in --label-file.
+    """The network's classes are the categories in the order of their ids, or of the names in --label-file.
 
-    `ids`: the network's class indices are the ids of the categories.
+    `ids`: class indices are the category ids.
     """
 
     name = "coco"
@@ -64,7 +64,7 @@ class Coco(DatasetType):
         return AnnotatedImages(tuple(file for file, _ in known), truths, tuple(names))
 
     def _classes(self, categories: Sequence[Any], request: DataRequest) -> tuple[dict[int, int], list[str]]:
-        """The class index of every category id, and the names by class index."""
+        """Return the class index of every category id, and the names by class index."""
         by_id = {int(category["id"]): str(category["name"]) for category in categories}
         if self.ids:
             names = [by_id.get(index, "") for index in range(max(by_id, default=-1) + 1)]
@@ -88,7 +88,7 @@ def _image_id(file: Path, folder: Path, listed: Mapping[str, int]) -> int | None
 def _objects(
     annotations: Sequence[Mapping[str, Any]], classes: Mapping[int, int], sizes: Mapping[int, tuple[int, int]]
 ) -> dict[int, Objects]:
-    """The objects of every image by its id."""
+    """Return the objects of every image by its id."""
     rows: dict[int, list[ObjectRow]] = {}
     own: dict[int, list[Mapping[str, Any]]] = {}
     for one in annotations:
@@ -104,7 +104,7 @@ def _objects(
 
 
 def _details(annotations: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Outlines and points, each where all objects of an image have them."""
+    """Return outlines and points, each if all objects of an image have them."""
     outlines = [one.get("segmentation") for one in annotations]
     points = [one.get("keypoints") for one in annotations]
     known = None not in points and len({len(one or ()) for one in points}) == 1

@@ -1,4 +1,4 @@
-"""Assign folders of images to classes: by the names of the classes, by number, or by order."""
+"""Assign folders of images to classes: by class name, by number, or by order."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from tpuc.api import CalibrationError, UsageError
 from tpuc_eval.datasets.labels import IndexRange, index_range
 
 SHOWN_FOLDERS = 3
-"""Names of folders that a sentence lists; the others are counted."""
+"""Number of folder names listed in a message; the others are counted."""
 
 NAMES_FILE = "--label-file FILE with the names of the network's classes, one per line in the order of its outputs"
 
 
 @dataclass(frozen=True)
 class Numbering:
-    """Class indices that only mean something if the network has so many classes: from `offset`, `count` of them.
+    """Class indices that are valid only if the network has this many classes: `count` of them, from `offset`.
 
-    `source` says what was counted, and `remedy` what to do about a network with another number.
+    `source` states what was counted, `remedy` what to do if the network has another number.
     """
 
     source: str
@@ -30,7 +30,7 @@ class Numbering:
     remedy: str
 
     def refuse(self, classes: int) -> str:
-        """Why these cannot be the classes of a network with so many, as a sentence; empty when they can."""
+        """Return why these cannot be the classes of a network with that many, as a sentence; empty if they can."""
         if self.count + self.offset == classes:
             return ""
         behind = f" and --label-offset {self.offset}" if self.offset else ""
@@ -40,13 +40,13 @@ class Numbering:
         )
 
     def doubt(self, classes: int) -> str:
-        """Nothing: the classes have names or places."""
+        """Return nothing: the classes have names or an order."""
         return ""
 
 
 @dataclass(frozen=True)
 class FolderClasses:
-    """The class index of every folder that has one, the names of the classes, and what that takes for granted."""
+    """The class index of every folder that has one, the names of the classes, and the assumptions."""
 
     indices: Mapping[str, int]
     names: Sequence[str]
@@ -54,7 +54,7 @@ class FolderClasses:
 
 
 def by_own_names(path: Path, folders: Sequence[str], offset: int, remark: Callable[[str], None]) -> FolderClasses:
-    """Folders named by numbers have these, others those of their places in sorted order."""
+    """Folders with numeric names use these as indices, others their position in sorted order."""
     if all(re.fullmatch(r"[0-9]+", name) for name in folders):
         numbers = {name: int(name) for name in folders}
         if len(set(numbers.values())) < len(folders):
@@ -69,9 +69,9 @@ def by_own_names(path: Path, folders: Sequence[str], offset: int, remark: Callab
 def by_names_file(
     path: Path, folders: Sequence[str], file: Path, lines: Sequence[str], offset: int, remark: Callable[[str], None]
 ) -> FolderClasses:
-    """Folders named like a line of the file, or like its first word (a synset), or like what follows a synset there.
+    """Match folders to lines of the file by the whole line, its first word (a synset), or the text after a synset.
 
-    Upper and lower case, blanks, `_` and `-` are the same where nothing is named exactly like the folder.
+    Case, blanks, `_`, and `-` are ignored if there is no exact match.
     """
     exact, loose = _named(lines, str), _named(lines, _plain)
     indices: dict[str, int] = {}
@@ -102,7 +102,7 @@ def by_names_file(
 
 
 def _named(lines: Sequence[str], spelled: Callable[[str], str]) -> dict[str, list[int]]:
-    """The lines that each name may mean."""
+    """Map each name to the lines it may mean."""
     found: dict[str, list[int]] = {}
     for index, line in enumerate(lines):
         for name in {spelled(name) for name in _names_in(line)}:
@@ -111,7 +111,7 @@ def _named(lines: Sequence[str], spelled: Callable[[str], str]) -> dict[str, lis
 
 
 def _names_in(line: str) -> list[str]:
-    """What a line calls its class; after a synset several names may follow, separated by commas."""
+    """Return the class names in a line; after a synset, several may follow, separated by commas."""
     first, *rest = re.split(r"[\s,]+", line, maxsplit=1)
     if not rest:
         return [line]

@@ -18,7 +18,7 @@ WAYS = "Give a folder per class, or --label-file with lines 'FILE INDEX'."
 
 @dataclass(frozen=True)
 class ImageNet(DatasetType):
-    """The form of the ImageNet validation set."""
+    """The format of the ImageNet validation set."""
 
     name = "imagenet"
     metric = "top-k"
@@ -42,7 +42,7 @@ class ImageNet(DatasetType):
 
 @dataclass(frozen=True)
 class LabelledImages(ImageFiles):
-    """Image files with a class index each."""
+    """Image files with one class index each."""
 
     labels: tuple[int, ...]
     numbering: Numbering | IndexRange
@@ -61,7 +61,7 @@ class LabelledImages(ImageFiles):
 def _labelled(
     request: DataRequest, files: Sequence[Path], labels: Sequence[int | None], classes: FolderClasses
 ) -> LabelledImages:
-    """The images that have a class index."""
+    """Return the images that have a class index."""
     known = [(file, label) for file, label in zip(files, labels, strict=True) if label is not None]
     known = known[: request.count or None]
     return LabelledImages(
@@ -75,7 +75,7 @@ def _labelled(
 def _of_list(
     request: DataRequest, files: Sequence[Path], labels: LabelFile, remark: Callable[[str], None]
 ) -> LabelledImages:
-    """Images with the class indices that a file lists."""
+    """Return images with the class indices listed in a file."""
     if labels.by_file:
         found = [_of_file(labels, file, request.path) for file in files]
     else:
@@ -90,13 +90,13 @@ def _of_list(
 
 
 def _class_folders(path: Path, files: Sequence[Path]) -> list[str]:
-    """The folders of classes by their names, those without images too: they count in the order of the classes."""
+    """Return class folders by name, including empty ones, which count in the class order."""
     own = {folder.name for folder in path.iterdir() if folder.is_dir() and not folder.name.startswith(".")}
     return sorted(own | {_class_folder(file, path) for file in files})
 
 
 def _class_folder(file: Path, folder: Path) -> str:
-    """The folder below `folder` that a file lies in."""
+    """Return the folder below `folder` that contains a file."""
     parts = file.relative_to(folder).parts
     if len(parts) < 2:
         raise CalibrationError(f"{file}: not in a class folder, so its class is unknown. {WAYS}")
@@ -104,7 +104,7 @@ def _class_folder(file: Path, folder: Path) -> str:
 
 
 def _of_file(labels: LabelFile, file: Path, folder: Path) -> int | None:
-    """By the path from the data set's folder, by the name alone, with or without its ending, or by its folder."""
+    """Look an image up by its path in the data set, by its file name with or without suffix, or by its folder."""
     relative = file.relative_to(folder)
     keys = (relative.as_posix(), file.name, file.stem, relative.parts[0])
     return next((labels.by_file[key] for key in keys if key in labels.by_file), None)

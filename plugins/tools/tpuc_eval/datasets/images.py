@@ -1,4 +1,4 @@
-"""Images in a folder, with their file and their placement in the network input."""
+"""Images in a folder, with their placement in the network input."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from tpuc_eval.protocols import LabelledSamples, Sample
 
 @dataclass(frozen=True)
 class ImageFiles(LabelledSamples):
-    """Image files; those who inherit know what is in them."""
+    """Image files; subclasses know their labels."""
 
     files: tuple[Path, ...]
 
     def __getstate__(self) -> dict[str, Any]:
-        """On the way to another process, whose working folder may be another one."""
+        """Make paths absolute for another process, whose working directory may differ."""
         return {**self.__dict__, "files": tuple(file.resolve() for file in self.files)}
 
     def __len__(self) -> int:
@@ -41,7 +41,9 @@ class ImageFiles(LabelledSamples):
 
 
 def images_in(folder: Path) -> list[Path]:
-    """The images in a folder and below, by their relative path; raises CalibrationError when there is no folder."""
+    """Return the images in a folder and its subfolders by relative path; raises CalibrationError if there is no
+    folder.
+    """
     if not folder.is_dir():
         raise CalibrationError(f"{folder}: not a folder. Give --dataset a folder of images.")
     found = [file for file in folder.rglob("*") if file.suffix.lower() in SUFFIXES and file.is_file()]
@@ -49,7 +51,7 @@ def images_in(folder: Path) -> list[Path]:
 
 
 def sample_of(file: Path, inputs: Sequence[SampleInput]) -> Sample:
-    """An image as the only input that takes images; a second input of two values gets the image's height and width."""
+    """Return an image as the only image input; a second input of two values gets the image's height and width."""
     images = [one for one in inputs if len(one.shape) == 4]
     if len(images) != 1:
         shapes = ", ".join(f"{one.name} {one.shape}" for one in inputs)

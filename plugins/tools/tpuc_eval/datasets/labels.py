@@ -11,7 +11,7 @@ from tpuc.api import UsageError
 from tpuc_driver.api.host import lines_of
 
 IMAGENET = 1000
-"""Classes of its lists of labels."""
+"""Number of classes in ImageNet label lists."""
 HEADINGS = frozenset({"file", "filename", "file_name", "image", "name", "path"})
 
 
@@ -25,14 +25,14 @@ class LabelFile:
 
     @property
     def indices(self) -> list[int] | None:
-        """The plain lines as class indices, None when one is something else."""
+        """Return the plain lines as class indices, None if a line is not an index."""
         numbers = [line for line in self.plain if re.fullmatch(r"\d+", line)]
         return [int(line) for line in numbers] if numbers and len(numbers) == len(self.plain) else None
 
 
 @dataclass(frozen=True)
 class IndexRange:
-    """The smallest and the largest class index that data state, whichever of their samples are used."""
+    """The smallest and largest class index in the data, whichever samples are used."""
 
     source: Path
     lowest: int
@@ -40,7 +40,7 @@ class IndexRange:
     offset: int
 
     def refuse(self, classes: int) -> str:
-        """Why these cannot be indices of so many classes, as a sentence; empty when they can."""
+        """Return why these cannot be indices of that many classes, as a sentence; empty if they can."""
         if self.highest + self.offset < classes:
             return ""
         if self.offset == 0 and self.lowest > 0 and self.highest == classes:
@@ -54,7 +54,7 @@ class IndexRange:
         )
 
     def doubt(self, classes: int) -> str:
-        """What makes it doubtful that they count from 0, as a sentence; empty when nothing does.
+        """Return why they may not count from 0, as a sentence; empty if there is no doubt.
 
         A network whose class 0 is the background has one class more than its data.
         """
@@ -72,18 +72,18 @@ class IndexRange:
 
 
 def index_range(source: Path, indices: Iterable[int], offset: int) -> IndexRange:
-    """That of a data set with at least one sample."""
+    """Return the index range of a data set with at least one sample."""
     found = sorted(set(indices))
     return IndexRange(source, found[0], found[-1], offset)
 
 
 def read_lines(path: Path) -> list[str]:
-    """The lines of a text file that say something; raises UsageError."""
+    """Return the nonempty lines of a text file; raises UsageError."""
     return lines_of(path, "--label-file lines 'FILE INDEX' or class names")
 
 
 def read_labels(path: Path) -> LabelFile:
-    """A label file; columns are separated by tabs, commas or blanks, and a first line of headings is left out."""
+    """Read a label file; columns are separated by tabs, commas, or blanks, and a header line is skipped."""
     by_file: dict[str, int] = {}
     plain: list[str] = []
     lines = read_lines(path)
@@ -105,7 +105,7 @@ def read_labels(path: Path) -> LabelFile:
 
 
 def class_names(path: Path) -> list[str]:
-    """The names of classes in the order of their indices, one per line."""
+    """Read class names in index order, one per line."""
     return read_lines(path)
 
 

@@ -1,4 +1,4 @@
-"""Images with objects, in the form of Pascal VOC: an XML file beside every image."""
+"""Images with objects in Pascal VOC format: an XML file per image."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ NAMES = (
     *("aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow", "diningtable", "dog"),
     *("horse", "motorbike", "person", "pottedplant", "sheep", "sofa", "train", "tvmonitor"),
 )
-"""The classes of the published data, in the order of their names."""
+"""The classes of the published data, in alphabetical order."""
 
 
 class Marked(NamedTuple):
-    """One object as an XML file has it."""
+    """One object in an XML file."""
 
     name: str
     box: tuple[float, float, float, float]
@@ -34,10 +34,10 @@ class Marked(NamedTuple):
 
 @dataclass(frozen=True)
 class Voc(DatasetType):
-    """The published folder, or a folder of images and with --annotation that of their XML files. Classes are those of
-    the published data where they are enough, otherwise all that are named, sorted, or the lines of --label-file.
+    """The published folder, or a folder of images and, with --annotation, one of XML files. Classes are the published
+    ones if they suffice, else all names in sorted order, or the lines of --label-file.
 
-    `split`: the images that `ImageSets/Main/SPLIT.txt` lists. Difficult objects count neither way.
+    `split`: the images listed in `ImageSets/Main/SPLIT.txt`. Detections of difficult objects are ignored.
     """
 
     name = "voc"
@@ -64,7 +64,7 @@ class Voc(DatasetType):
 
 
 def _marked(path: Path) -> list[Marked] | None:
-    """The objects that a file lists; None where there is no file."""
+    """Return the objects in a file; None if there is no file."""
     if not path.is_file():
         return None
     try:
@@ -76,7 +76,7 @@ def _marked(path: Path) -> list[Marked] | None:
 
 
 def _object(element: ET.Element) -> Marked:
-    """Pixels count from 1 there, and the last one belongs to the box."""
+    """Parse an object; pixels count from 1 in the file, and the last one is inside the box."""
     left, top, right, bottom = (_number(element, f"bndbox/{end}") for end in ("xmin", "ymin", "xmax", "ymax"))
     name = (element.findtext("name") or "").strip()
     if not name:

@@ -1,4 +1,4 @@
-"""Images with faces in the format of WIDER FACE: one list of files with their boxes."""
+"""Images with faces in WIDER FACE format: one list of files with their boxes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SIDES, _INVALID = 4, 7
 @dataclass(frozen=True)
 class Wider(DatasetType):
     """Lists of `FILE`, the number of boxes, and a line of left, top, width, height (and more) for each. There is one
-    class, `name`. Boxes that are marked invalid, or smaller than `least` pixels high, count neither way.
+    class, `name`. Detections of boxes marked invalid, or less than `least` pixels high, are ignored.
     """
 
     name = "wider"
@@ -59,7 +59,7 @@ class Wider(DatasetType):
 
 
 def _listed(lines: Sequence[str]) -> Iterator[tuple[str, list[list[float]]]]:
-    """Every file with its rows; a count of 0 may have one row of zeros behind it."""
+    """Yield every file with its rows; a count of 0 may be followed by one row of zeros."""
     place = 0
     while place < len(lines):
         name = Path(lines[place]).as_posix()

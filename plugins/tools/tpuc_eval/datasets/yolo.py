@@ -1,4 +1,4 @@
-"""Images with objects, in the form that YOLO trainers read: a text file of fractions for every image."""
+"""Images with objects in YOLO training format: a text file per image."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ _COLUMNS = 5
 
 @dataclass(frozen=True)
 class Yolo(DatasetType):
-    """Beside every image, or where `images/` is `labels/` in its path, or in the folder of --annotation, lies a file of
-    lines `CLASS X Y WIDTH HEIGHT`: centre and size as fractions of the image. An empty file: an image without objects.
+    """For every image there is a file of lines `CLASS X Y WIDTH HEIGHT` (center and size as fractions of the image):
+    next to the image, with `labels/` instead of `images/` in its path, or in the folder of --annotation. An empty
+    file means an image without objects.
     """
 
     name = "yolo"
@@ -38,7 +39,7 @@ class Yolo(DatasetType):
 
 
 def _objects(image: Path, request: DataRequest) -> Objects | None:
-    """None where no file says what is in the image."""
+    """Return the objects; None if no file describes the image."""
     path = _beside(image, request)
     if not path.is_file():
         return None

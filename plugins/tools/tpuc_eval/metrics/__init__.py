@@ -1,1 +1,1 @@
-"""Figures of merit."""
+"""Metrics."""

@@ -15,9 +15,9 @@ from tpuc_eval.protocols import Metric
 
 
 def roc_auc(scores: NDArray[Any], positive: NDArray[np.bool_]) -> float:
-    """How likely a positive sample has a higher score than a negative one, equal scores counting half.
+    """Return the probability that a positive sample scores higher than a negative one; ties count half.
 
-    Counted in integers over all pairs, so that only the last division rounds.
+    Pairs are counted in integers, so only the final division rounds.
     """
     _, place = np.unique(scores, return_inverse=True)
     levels = int(place.max()) + 1
@@ -30,7 +30,7 @@ def roc_auc(scores: NDArray[Any], positive: NDArray[np.bool_]) -> float:
 
 @dataclass(frozen=True)
 class Auc(Metric):
-    """Label 1 is positive, 0 negative. Of a network with two outputs the lead of the second over the first counts."""
+    """Label 1 is positive, 0 negative. For networks with two outputs, the score is the second minus the first."""
 
     name = "auc"
     postprocess = "scores"

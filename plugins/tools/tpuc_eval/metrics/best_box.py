@@ -1,4 +1,4 @@
-"""How often the best box is right: for pictures with one thing to find."""
+"""How often the best box is right, for pictures with one object."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tpuc_eval.protocols import Detections, Metric, Objects
 
 @dataclass(frozen=True)
 class BestBox(Metric):
-    """The share of images whose box of the highest score has more than `score` and overlaps an object by `iou`."""
+    """The share of images whose highest-scoring box exceeds `score` and overlaps an object by at least `iou`."""
 
     name = "best-box"
     postprocess = ""

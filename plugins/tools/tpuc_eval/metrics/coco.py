@@ -1,4 +1,4 @@
-"""The twelve numbers of COCO, by pycocotools (extra `tpuc[eval]`)."""
+"""COCO's twelve metrics, by pycocotools (extra `tpuc[eval]`)."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ NAMES = (
 
 POINT_NAMES = ("AP", "AP50", "AP75", "AP medium", "AP large", "AR", "AR50", "AR75", "AR medium", "AR large")
 KINDS = {"boxes": "bbox", "masks": "segm", "points": "keypoints"}
-"""What may be compared, with pycocotools' name for it."""
+"""What can be compared, with pycocotools' name for it."""
 _NEEDED = {"boxes": "bbox", "masks": "segmentation", "points": "keypoints"}
 
 
 @dataclass(frozen=True)
 class CocoAp(Metric):
-    """Average precision and recall of boxes, over the classes that are in the images; `of` may also be `masks` or
-    `points`, whose likeness is COCO's OKS.
+    """Average precision and recall of boxes, over the classes in the images; `of` may also be `masks`, or `points`,
+    which are compared by COCO's OKS.
     """
 
     name = "coco"
@@ -97,7 +97,7 @@ class CocoAp(Metric):
 
 
 def _sigmas(usual: Any, objects: Sequence[Objects]) -> Any:
-    """How exact each point is known: COCO's for its 17, the same for any other number."""
+    """Return the tolerance of each keypoint: COCO's for its 17, equal ones for any other number."""
     count = next((one.points.shape[1] for one in objects if one.points is not None), len(usual))
     return usual if count == len(usual) else np.full(count, 1 / count)
 
@@ -151,7 +151,7 @@ def _labelled(points: Any) -> dict[str, Any]:
 
 
 def _area(found: Detections, index: int) -> float:
-    """Of the mask, of what its points span, or of the box."""
+    """Return the area of the mask, of the points' bounding box, or of the box."""
     if found.masks is not None:
         return float(found.masks[index].pixels.sum())
     extent = np.ptp(found.points[index, :, :2], axis=0) if found.points is not None else None

@@ -12,7 +12,7 @@ from tpuc_eval.protocols import Detections, Objects
 
 
 def scores_of(metric: str, prediction: Any, source: str) -> NDArray[np.float64]:
-    """Class scores or a single number, flat; raises UsageError for boxes and TpucError for NaN."""
+    """Return class scores or a single number, flat; raises UsageError for boxes and TpucError for NaN."""
     if isinstance(prediction, Detections):
         raise UsageError(
             f"metric '{metric}' evaluates scores, but the post-processing returns boxes; use --metric coco."
@@ -25,7 +25,7 @@ def scores_of(metric: str, prediction: Any, source: str) -> NDArray[np.float64]:
 
 
 def detections_of(metric: str, prediction: Any, source: str) -> Detections:
-    """Boxes; raises UsageError for anything else and TpucError for boxes that are not finite."""
+    """Return boxes; raises UsageError for anything else and TpucError for boxes that are not finite."""
     if not isinstance(prediction, Detections):
         raise UsageError(
             f"metric '{metric}' evaluates boxes, but the post-processing returns none; choose that of a detector with "
@@ -37,14 +37,14 @@ def detections_of(metric: str, prediction: Any, source: str) -> Detections:
 
 
 def no_objects(metric: str, truth: Any) -> str:
-    """Why a metric of boxes cannot judge against this truth; empty when it is objects."""
+    """Return why a box metric cannot use this truth; empty if it consists of objects."""
     if isinstance(truth, Objects):
         return ""
     return f"metric '{metric}' needs annotated boxes, but the data has class labels; use --metric top-k."
 
 
 def no_label(metric: str, truth: Any) -> str:
-    """Why a metric of classes cannot judge against this truth; empty when it is a class index."""
+    """Return why a class metric cannot use this truth; empty if it is a class index."""
     if isinstance(truth, int):
         return ""
     return f"metric '{metric}' needs one class per sample, but the data has annotated boxes; use --metric coco."

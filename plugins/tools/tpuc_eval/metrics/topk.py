@@ -1,4 +1,4 @@
-"""How often the right class is among the first k."""
+"""Top-k accuracy."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tpuc_eval.metrics.predictions import no_label, scores_of
 from tpuc_eval.protocols import Metric
 
 Ranked: TypeAlias = tuple[int, tuple[int, ...]]
-"""How many classes there are, and the first of them, the best one first."""
+"""The number of classes, and the first of them, best first."""
 
 
 @dataclass(frozen=True)
 class TopK(Metric):
-    """Of classes with equal scores the one with the lower index comes first. Where a network has no more than k
-    classes, top-k says nothing and is left out.
+    """Top-1 and top-k accuracy; of classes with equal scores, the lower index comes first. If a network has at most k
+    classes, top-k is meaningless and omitted.
     """
 
     name = "top-k"

@@ -1,4 +1,4 @@
-"""Average precision as Pascal VOC defines it."""
+"""Average precision as defined by Pascal VOC."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ ELEVEN = np.linspace(0, 1, 11)
 
 @dataclass(frozen=True)
 class VocAp(Metric):
-    """The mean over the classes of the area under precision by recall, where a box is right from an overlap of `iou`.
+    """The mean over classes of the area under the precision-recall curve; a box is right from an overlap of `iou`.
 
-    Precision at a recall is the best that is reached there or beyond (the development kit of VOC 2010 and later);
-    `eleven`: its mean at the recalls 0, 0.1 to 1 (VOC 2007). Objects that are difficult count neither way.
+    The precision at a recall is the best at that recall or beyond (the development kit of VOC 2010 and later).
+    `eleven`: its mean at the recalls 0, 0.1, ..., 1 (VOC 2007). Detections of difficult objects are ignored.
     """
 
     name = "voc"
@@ -71,7 +71,9 @@ class VocAp(Metric):
     def _matched(
         self, boxes: NDArray[np.float64], real: NDArray[np.float64], aside: NDArray[np.bool_]
     ) -> NDArray[np.int8]:
-        """1 for a box that finds an object which no better one has found, 0 for a wrong one, -1 for none of both."""
+        """Return 1 for a box that finds an object not found by a better one, 0 for a wrong one, -1 for an ignored
+        one.
+        """
         flags, taken = np.zeros(len(boxes), np.int8), np.zeros(len(real), bool)
         for place, box in enumerate(boxes):
             shared = overlaps(box, real)

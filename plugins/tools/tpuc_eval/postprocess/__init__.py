@@ -1,1 +1,1 @@
-"""From the outputs of a network to a prediction."""
+"""Post-processing: turn the outputs of a network into a prediction."""

@@ -1,4 +1,4 @@
-"""Boxes as arrays `[n, 4]` of x1, y1, x2, y2: overlap, suppression, and the way back to the image."""
+"""Boxes as arrays `[n, 4]` of x1, y1, x2, y2: overlap, suppression, and mapping back to the image."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from tpuc_eval.protocols import Sample
 
 Floats: TypeAlias = NDArray[np.float64]
 Suppression: TypeAlias = "Callable[[Floats, Floats, NDArray[Any], float, int], NDArray[np.int64]]"
-"""As `suppress`, of boxes of some kind."""
+"""A function like `suppress`, for some kind of boxes."""
 
 
 def sigmoid(x: NDArray[Any]) -> Floats:
-    """Without overflow for large magnitudes."""
+    """Sigmoid without overflow for large magnitudes."""
     return 0.5 * (1.0 + np.tanh(0.5 * x))
 
 
 def softmax(x: NDArray[Any], axis: int = -1) -> Floats:
-    """Shares that add up to 1 along an axis."""
+    """Softmax along an axis."""
     powers = np.exp(x - x.max(axis=axis, keepdims=True))
     return powers / powers.sum(axis=axis, keepdims=True)
 
 
 def around(centre: NDArray[Any], size: NDArray[Any]) -> Floats:
-    """Boxes with these centres (x, y) and sizes (width, height), `[..., 2]` each."""
+    """Return boxes with these centers (x, y) and sizes (width, height), `[..., 2]` each."""
     return np.concatenate([centre - size / 2, centre + size / 2], axis=-1)
 
 
 def overlaps(box: NDArray[Any], others: NDArray[Any]) -> Floats:
-    """Intersection over union of one box with each of the others."""
+    """Return the intersection over union of one box with each of the others."""
     size = np.minimum(box[2:], others[:, 2:]) - np.maximum(box[:2], others[:, :2])
     shared = np.maximum(size, 0.0).prod(axis=1)
     union = _area(box[None])[0] + _area(others) - shared
@@ -43,8 +43,8 @@ def overlaps(box: NDArray[Any], others: NDArray[Any]) -> Floats:
 
 
 def suppress(boxes: Floats, scores: Floats, classes: NDArray[Any], iou: float, keep: int) -> NDArray[np.int64]:
-    """Which boxes remain when each suppresses those of its class with lower scores that overlap it by more than `iou`;
-    the best one first, at most `keep`.
+    """Non-maximum suppression per class: return the kept boxes, best first, at most `keep`; `iou` is the maximum
+    overlap.
     """
     order = np.argsort(-scores, kind="stable")
     kept: list[int] = []
@@ -58,7 +58,7 @@ def suppress(boxes: Floats, scores: Floats, classes: NDArray[Any], iou: float, k
 
 @dataclass(frozen=True)
 class Choice:
-    """Which `rows` of the candidates are objects, of which classes, and with which scores; the best one first."""
+    """The `rows` of the candidates that are objects, with their classes and scores; best first."""
 
     rows: NDArray[np.int64]
     classes: NDArray[np.int64]
@@ -75,9 +75,9 @@ def choose(
     every_class: bool,
     suppressed: Suppression = suppress,
 ) -> Choice:
-    """What is found among `boxes`, as `suppressed` takes them, with `scores` `[n, classes]`.
+    """Select detections among `boxes`, in the form that `suppressed` takes, with `scores` `[n, classes]`.
 
-    A box counts for its best class, or with `every_class` for each with more than `score`. At most `keep` remain.
+    A box counts for its best class, or with `every_class` for each class with more than `score`. At most `keep` remain.
     """
     if every_class:
         rows, classes = np.nonzero(scores > score)
@@ -91,7 +91,7 @@ def choose(
 
 
 def placement_of(name: str, sample: Sample) -> Placement:
-    """Where the image lies; raises UsageError for data without images."""
+    """Return where the image lies in the input; raises UsageError for data without images."""
     if sample.placement is None:
         raise UsageError(
             f"post-processing '{name}' returns boxes in images, but the data has no images; use data of type coco."

@@ -1,4 +1,4 @@
-"""CenterNet: a heat map of centres for every class, and what belongs to a centre in two other maps."""
+"""CenterNet: a heat map of centers for every class, with sizes and offsets in two other maps."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ from tpuc_eval.tail import Anchors, Candidates, Tail
 
 @dataclass(frozen=True)
 class CenterNet(Detector):
-    """Maps of `stride`: a heat map of classes, sizes (width and height) and offsets to the cell, both in cells, in this
-    order. Every peak of its 3 x 3 neighbours counts. `sigmoid`: the network leaves that of the heat map to the host.
+    """Maps of `stride`: a heat map of classes, sizes (width and height), and offsets to the cell, both in cells, in
+    this order. Every local maximum in a 3 x 3 neighborhood counts. `sigmoid`: the host applies the heat map's
+    sigmoid.
     """
 
     name = "centernet"
@@ -68,12 +69,12 @@ class CenterNet(Detector):
 
 
 def _rows(tail: Tail, value: Value) -> Value:
-    """A map as `[images, cells, values]`."""
+    """Return a map as `[images, cells, values]`."""
     images, channels, rows, columns = value.tensor.dims
     return tail.permute(tail.reshape(value, images, channels, rows * columns), 0, 2, 1)
 
 
 def _highest_near(heat: NDArray[Any]) -> NDArray[Any]:
-    """The largest of the 3 x 3 values around each, `[classes, h, w]`."""
+    """Return the maximum of the 3 x 3 neighborhood of each value, `[classes, h, w]`."""
     wide = np.pad(heat, ((0, 0), (1, 1), (1, 1)), constant_values=-np.inf)
     return np.lib.stride_tricks.sliding_window_view(wide, (3, 3), axis=(1, 2)).max(axis=(3, 4))

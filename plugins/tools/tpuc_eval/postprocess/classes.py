@@ -1,4 +1,4 @@
-"""The most likely classes, chosen on the host or in the network."""
+"""The most likely classes, selected on the host or in the network."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from tpuc_eval.tail import Tail
 
 COLUMNS = 7
-"""Of a row: place in the batch, class, score, and a box."""
+"""Columns of a row: index in the batch, class, score, and a box."""
 
 
 @dataclass(frozen=True)
 class Classes(Scores):
-    """As `scores`. In a file the `keep` best classes, as rows with a score; their boxes mean nothing."""
+    """Like `scores`. In a file: the `keep` best classes, as rows with a score; their boxes are meaningless."""
 
     name = "classes"
     keep: int = 5
@@ -59,8 +59,8 @@ class Classes(Scores):
 
 @dataclass(frozen=True)
 class ClassRows(Postprocess):
-    """Rows of the best of so many `classes`, as `classes` leaves them in a file: scores that are minus infinity for all
-    others.
+    """Rows of the best of `classes` classes, as `classes` leaves them in a file; the scores of all others are minus
+    infinity.
     """
 
     name = "class-rows"

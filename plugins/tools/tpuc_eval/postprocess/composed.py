@@ -1,4 +1,4 @@
-"""Heads of detectors as ops of TOP: rows of maps, and boxes in pixels as offsets to anchors."""
+"""Heads of detectors as TOP ops: rows of maps, and boxes in pixels as offsets to anchors."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tpuc_eval.postprocess.grids import all_corners, as_map
 from tpuc_eval.tail import Anchors, Candidates, Tail
 
 SMALLEST = 2.0**-16
-"""Least side of a box, as a share of its anchor's: smaller ones have no logarithm."""
+"""Minimum side of a box as a fraction of its anchor's; smaller ones have no logarithm."""
 TYPICAL = 8
-"""Sides of anchors in cells of their map, where boxes are in pixels: a power of two near the sides of usual boxes."""
+"""Sides of anchors in cells of their map, for boxes in pixels: a power of two near typical box sizes."""
 
 
 def sorted_rows(tail: Tail, name: str, anchors: int) -> tuple[Value, list[int]]:
-    """The rows `[images, n, values]` of all maps, and the strides of these, the smallest first. In a map the rows are
-    in the order of its lines, columns and anchors.
+    """Return the rows `[images, n, values]` of all maps, and their strides, smallest first. Within a map, rows are
+    ordered by line, column, and anchor.
     """
     maps: list[tuple[int, Value]] = []
     for value in tail.outputs:
@@ -42,13 +42,13 @@ def sorted_rows(tail: Tail, name: str, anchors: int) -> tuple[Value, list[int]]:
 def cell_anchors(
     size: tuple[int, int], strides: Sequence[int], shift: float = 0.0
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Places of the cells of all maps in pixels, moved by so many cells, and sides of these `[n, 1]`."""
+    """Return cell positions of all maps in pixels, moved by a number of cells, and cell sides `[n, 1]`."""
     cell, stride = all_corners(size, strides)
     return (cell + shift) * stride, stride
 
 
 def pixel_boxes(tail: Tail, centres: Value, sizes: Value, scores: Value, anchors: Anchors) -> Candidates:
-    """Boxes with these centres and sizes `[images, n, 2]`, in the unit of the anchors."""
+    """Return boxes with these centers and sizes `[images, n, 2]`, in the unit of the anchors."""
     moved = tail(top.Sub(), centres, tail.constant(anchors.centres[None]))
     grown = grown_sizes(tail, sizes, anchors.sizes)
     variances = np.concatenate([1 / anchors.sizes, np.ones_like(anchors.sizes)], axis=1)
@@ -56,8 +56,8 @@ def pixel_boxes(tail: Tail, centres: Value, sizes: Value, scores: Value, anchors
 
 
 def distance_boxes(tail: Tail, bins: Value, scores: Value, places: NDArray[Any], stride: NDArray[Any]) -> Candidates:
-    """Boxes by their distances from `places` `[n, 2]`, left, top, right, bottom: means of distributions over whole
-    numbers of cells, `[images, n, 4 * bins]` before the softmax.
+    """Return boxes by their distances from `places` `[n, 2]`, left, top, right, bottom: means of distributions over
+    integer numbers of cells, `[images, n, 4 * bins]` before the softmax.
     """
     images, count, columns = bins.tensor.dims
     shares = tail(top.Softmax(axis=2), tail.reshape(bins, images, count * 4, columns // 4))
@@ -72,6 +72,6 @@ def distance_boxes(tail: Tail, bins: Value, scores: Value, places: NDArray[Any],
 
 
 def grown_sizes(tail: Tail, sizes: Value, units: NDArray[Any]) -> Value:
-    """The logarithms of `sizes` `[images, n, 2]` in `units` `[n, 2]`."""
+    """Return the logarithms of `sizes` `[images, n, 2]` in `units` `[n, 2]`."""
     shares = tail(top.Mul(), sizes, tail.constant(1 / units[None]))
     return tail(top.Log(), tail(top.MaxConst(const_val=SMALLEST), shares))

@@ -1,4 +1,4 @@
-"""What detectors have in common that choose among boxes on the host, or at the end of the network."""
+"""Base of detectors that select boxes on the host, or at the end of the network."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Detector(Postprocess):
-    """Base of detectors that leave the choice of boxes to the host. `score`: the least that counts; `iou`: overlap from
-    which a box suppresses others of its class; `keep`: boxes per image; `every_class`: a box may count for several.
+    """Base of detectors whose boxes are selected on the host. `score`: minimum score; `iou`: overlap from which a box
+    suppresses others of its class; `keep`: boxes per image; `every_class`: a box may count for several classes.
     """
 
     finds_objects = True
@@ -41,7 +41,7 @@ class Detector(Postprocess):
         return DetectionRows(background=False)
 
     def check_ends(self, tail: Tail) -> None:
-        """Raise UsageError for outputs of a network that the post-processing does not fit."""
+        """Raise UsageError if the post-processing does not fit a network's outputs."""
         if not self.ends(tail):
             width, height = tail.size
             raise UsageError(
@@ -50,11 +50,13 @@ class Detector(Postprocess):
             )
 
     def compose(self, tail: Tail) -> Candidates:
-        """The boxes to choose from, as ops behind outputs that fit."""
+        """Return the candidate boxes, as ops appended to fitting outputs."""
         raise UsageError(f"--post {self.name}: this post-processing cannot be appended to a network; leave it out.")
 
     def select(self, boxes: Floats, scores: Floats, place: Placement) -> Detections:
-        """What is found in an image: `boxes` `[n, 4]` in pixels of the input, `scores` `[n, classes]`."""
+        """Return the detections in an image from `boxes` `[n, 4]` in pixels of the input and `scores` `[n,
+        classes]`.
+        """
         found = self.choose(boxes, scores)
         return Detections(place.to_image(boxes[found.rows].astype(np.float64)), found.scores, found.classes)
 

@@ -1,4 +1,4 @@
-"""Detectors that choose their boxes themselves: YOLO v10, and v26."""
+"""Detectors that select their boxes themselves: YOLO v10 and v26."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _COLUMNS = 6
 
 @dataclass(frozen=True)
 class YoloV10(Postprocess):
-    """One output `[n, 6]`: left, top, right, bottom in pixels of the input, score, class. In a file rows below `score`
+    """One output `[n, 6]`: left, top, right, bottom in pixels of the input, score, class. In a file, rows below `score`
     stay.
     """
 

@@ -21,7 +21,7 @@ from tpuc_eval.tail import Anchors, Candidates, Tail
 
 @dataclass(frozen=True)
 class BlazeFace(Detector):
-    """Offsets in pixels from the centres of cells, each cell several times: `strides` with `anchors` per cell."""
+    """Offsets in pixels from cell centers, with several anchors per cell: `strides` with `anchors` per cell."""
 
     name = "blazeface"
     iou: float = 0.3  # as in the authors' graph
@@ -71,7 +71,7 @@ class BlazeFace(Detector):
 
 @dataclass(frozen=True)
 class RetinaFace(Detector):
-    """Offsets `[n, 4]` from prior boxes, probabilities of no face and of a face `[n, 2]`, and points `[n, 10]`. Every
+    """Offsets `[n, 4]` from prior boxes, probabilities of background and face `[n, 2]`, and points `[n, 10]`. Every
     cell of `strides` has priors of its share of the `sizes`, in pixels.
     """
 
@@ -107,7 +107,7 @@ class RetinaFace(Detector):
         return Candidates(offsets, tail.part(sure, 1), anchors)
 
     def _priors(self, size: tuple[int, int]) -> Floats:
-        """Centres and sizes `[n, 4]` in pixels of the input."""
+        """Return centers and sizes `[n, 4]` in pixels of the input."""
         own = np.array(self.sizes, np.float64).reshape(len(self.strides), -1)
         parts: list[Floats] = []
         for stride, sides in zip(self.strides, own, strict=True):
@@ -119,8 +119,8 @@ class RetinaFace(Detector):
 
 @dataclass(frozen=True)
 class YuNet(Detector):
-    """Class, object, box and landmarks for the cells of strides 8, 16, 32 each, in this order; the score is the root of
-    class times object.
+    """Class, object, box, and landmarks for the cells of strides 8, 16, 32 each, in this order; the score is the root
+    of class times object.
     """
 
     name = "yunet"

@@ -1,4 +1,4 @@
-"""Output maps of detectors: which cells there are, and which output belongs to which stride."""
+"""Output maps of detectors: their cells, and the assignment of outputs to strides."""
 
 from __future__ import annotations
 
@@ -10,37 +10,37 @@ from numpy.typing import NDArray
 from tpuc.api import UsageError
 
 STRIDES = (8, 16, 32)
-"""Pixels per cell of the three maps that detectors of the YOLO family and YuNet have."""
+"""Pixels per cell of the three maps of YOLO detectors and YuNet."""
 
 
 def cells(size: tuple[int, int], stride: int) -> tuple[int, int]:
-    """Rows and columns of a map over an input of `size` (width, height)."""
+    """Return rows and columns of a map over an input of `size` (width, height)."""
     return -(-size[1] // stride), -(-size[0] // stride)
 
 
 def cell_count(size: tuple[int, int], strides: Sequence[int] = STRIDES) -> int:
-    """Cells of all maps."""
+    """Return the number of cells of all maps."""
     return sum(rows * columns for rows, columns in (cells(size, stride) for stride in strides))
 
 
 def corners(rows: int, columns: int) -> NDArray[np.float64]:
-    """Column and row `[rows, columns, 2]` of every cell."""
+    """Return column and row of every cell, `[rows, columns, 2]`."""
     y, x = np.mgrid[:rows, :columns]
     return np.stack([x, y], axis=-1).astype(np.float64)
 
 
 def all_corners(size: tuple[int, int], strides: Sequence[int] = STRIDES) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Column and row `[n, 2]` and stride `[n, 1]` of the cells of all maps, one map behind the other."""
+    """Return column and row `[n, 2]` and stride `[n, 1]` of the cells of all maps, concatenated."""
     maps = [corners(*cells(size, stride)).reshape(-1, 2) for stride in strides]
     sizes = [np.full((len(one), 1), stride, np.float64) for one, stride in zip(maps, strides, strict=True)]
     return np.concatenate(maps), np.concatenate(sizes)
 
 
 def as_map(name: str, array: NDArray[Any], size: tuple[int, int], anchors: int) -> tuple[int, NDArray[np.float64]]:
-    """The stride of one output without batch, and its values `[rows, columns, anchors, values]`.
+    """Return the stride of one output without batch, and its values `[rows, columns, anchors, values]`.
 
-    The output is channels first (`[a * v, h, w]`), channels last (`[h, w, a * v]`), or has an axis for anchors
-    (`[a, h, w, v]`, `[h, w, a, v]`). Raises UsageError for anything else.
+    The output is channels first (`[a * v, h, w]`), channels last (`[h, w, a * v]`), or has an anchor axis (`[a, h, w,
+    v]`, `[h, w, a, v]`). Raises UsageError for anything else.
     """
     for stride in (4, *STRIDES, 64, 128):
         rows, columns = cells(size, stride)
@@ -59,7 +59,9 @@ def as_map(name: str, array: NDArray[Any], size: tuple[int, int], anchors: int) 
 
 
 def are_maps(shapes: Sequence[tuple[int, ...]], size: tuple[int, int], anchors: int, least: int) -> bool:
-    """Are these outputs (with batch) maps of different strides, each with at least `least` values per anchor?"""
+    """True if these outputs (with batch) are maps of different strides, each with at least `least` values per
+    anchor.
+    """
     found: list[int] = []
     for shape in shapes:
         try:

@@ -1,4 +1,4 @@
-"""NanoDet-Plus: classes and distributions of four distances for the cells of four maps."""
+"""NanoDet-Plus: classes, and distributions of four distances, for the cells of four maps."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DISTANCES = 4 * _BINS
 
 @dataclass(frozen=True)
 class NanoDet(Detector):
-    """One output `[n, classes + 32]` over the cells of `strides`: probabilities of classes, then eight bins for each
+    """One output `[n, classes + 32]` over the cells of `strides`: class probabilities, then eight bins for each
     distance from the cell's corner to the sides of the box.
     """
 

@@ -1,4 +1,4 @@
-"""Masks of objects: coefficients times prototypes, in pixels of the image."""
+"""Instance masks: coefficients times prototypes, in pixels of the image."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from tpuc_eval.protocols import Mask
 
 
 def masks_of(coefficients: Floats, prototypes: Floats, boxes: Floats, place: Placement) -> tuple[Mask, ...]:
-    """A mask for each box `[n, 4]` in pixels of the image: where the sum of the prototypes `[m, h, w]`, each times its
-    coefficient of `[n, m]`, is positive at the centre of a pixel, between four places of the prototypes. Pixels whose
-    corner is outside the box do not belong to it.
+    """Return a mask for each box `[n, 4]` in pixels of the image: a pixel belongs to it if the weighted sum of the
+    prototypes `[m, h, w]`, with coefficients `[n, m]`, interpolated at the pixel's center, is positive, and if the
+    pixel's corner is inside the box.
     """
     return tuple(
         _mask(np.tensordot(weights, prototypes, 1), box, place)
@@ -32,8 +32,8 @@ def _mask(values: NDArray[Any], box: Floats, place: Placement) -> Mask:
 
 
 def _weights(first: int, last: int, count: int, place: Placement, axis: int) -> NDArray[np.float64]:
-    """What each of `count` places over the input has of each pixel of the image, `[pixels, count]`. Where the picture
-    ends in the input the places end too.
+    """Return the interpolation weights `[pixels, count]` of `count` positions over the input for each pixel of the
+    image. Positions end where the picture ends in the input.
     """
     unit = count / place.input[axis]
     start, scale = place.offset[axis] * unit, place.scale[axis] * unit

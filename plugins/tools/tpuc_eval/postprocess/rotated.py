@@ -1,4 +1,4 @@
-"""Boxes `[n, 5]` that are rotated: centre, size, and angle in radians, positive from the x axis to the y axis."""
+"""Rotated boxes `[n, 5]`: center, size, and angle in radians, positive from the x axis to the y axis."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from tpuc_eval.postprocess.boxes import Floats
 
 _LEAST = 1e-7
-"""Of distances and determinants, for boxes without extent."""
+"""Lower bound of distances and determinants, for boxes without extent."""
 _FARTHEST = 100.0
 
 
 def corners_of(boxes: Floats) -> Floats:
-    """The corners `[n, 4, 2]` of each."""
+    """Return the corners `[n, 4, 2]` of each box."""
     cos, sin = np.cos(boxes[:, 4]), np.sin(boxes[:, 4])
     along = np.stack([cos, sin], axis=-1) * boxes[:, 2:3] / 2
     across = np.stack([-sin, cos], axis=-1) * boxes[:, 3:4] / 2
@@ -24,7 +24,7 @@ def corners_of(boxes: Floats) -> Floats:
 
 
 def spreads(boxes: Floats) -> Floats:
-    """The covariances `[n, 2, 2]` of the uniform distributions over the boxes."""
+    """Return the covariances `[n, 2, 2]` of the uniform distributions over the boxes."""
     turned = np.stack(
         [
             np.stack([np.cos(boxes[:, 4]), -np.sin(boxes[:, 4])], axis=-1),
@@ -36,8 +36,8 @@ def spreads(boxes: Floats) -> Floats:
 
 
 def likenesses(box: Floats, others: Floats) -> Floats:
-    """The probabilistic IoU of a box and others (arXiv 2106.06072): 1 less the Hellinger distance of the normal
-    distributions with their centres and covariances.
+    """Return the probabilistic IoU of a box and others (arXiv 2106.06072): 1 minus the Hellinger distance of the normal
+    distributions with their centers and covariances.
     """
     own, theirs = spreads(box[None]), spreads(others)
     both = own + theirs
@@ -51,8 +51,8 @@ def likenesses(box: Floats, others: Floats) -> Floats:
 
 
 def suppress_rotated(boxes: Floats, scores: Floats, classes: NDArray[Any], iou: float, keep: int) -> NDArray[np.int64]:
-    """Which boxes remain where each suppresses those of its class with lower scores that are as like it as `iou`,
-    whether it remains itself or not; the best one first, at most `keep`.
+    """Suppress boxes whose probabilistic IoU with a better one of their class is at least `iou`, whether that one is
+    kept or not; return the kept boxes, best first, at most `keep`.
     """
     order = np.argsort(-scores, kind="stable")
     free = np.ones(len(order), np.bool_)

@@ -1,4 +1,4 @@
-"""Rows of objects that were found in the network."""
+"""Rows of objects selected in the network."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from tpuc_eval.tail import Tail
 
 @dataclass(frozen=True)
 class FoundRows(Postprocess):
-    """Base of outputs `[n, 1, k, columns]` that one op of the network gives."""
+    """Base of outputs `[n, 1, k, columns]` produced by one op of the network."""
 
     finds_objects = True
     columns: ClassVar[int]
     op: ClassVar[type[Op]]
-    """Which gives such rows."""
+    """The op that produces such rows."""
     score: float = 0.0
 
     @abstractmethod
     def read(self, rows: Floats, size: tuple[int, int]) -> tuple[Floats, Floats, Floats]:
-        """Of the rows that are used: boxes in pixels of the input of that size, scores and classes."""
+        """Return boxes in pixels of an input of the given size, scores, and classes of the used rows."""
 
     def fits(self, shapes: Sequence[tuple[int, ...]], sample: Sample) -> bool:
         return len(shapes) == 1 and len(shapes[0]) == 4 and shapes[0][1] == 1 and shapes[0][3] == self.columns
@@ -44,7 +44,7 @@ class FoundRows(Postprocess):
         return Detections(place.to_image(boxes[best]), scores[best], classes[best].astype(np.int64))
 
     def append(self, tail: Tail) -> FoundRows:
-        """The network ends with what finds them, which the processor may compute from now on."""
+        """The network already ends with these rows; from then on the host may compute them."""
         found = [value.defining for value in tail.outputs if value.defining is not None]
         if len(found) != 1 or not isinstance(found[0].op, self.op):
             raise UsageError(
@@ -55,14 +55,14 @@ class FoundRows(Postprocess):
         return self.reading(found[0].op)
 
     def reading(self, op: Any) -> FoundRows:
-        """What reads the rows of this very op."""
+        """Return the reader of the rows of this op."""
         return self
 
 
 @dataclass(frozen=True)
 class DetectionRows(FoundRows):
-    """Rows of seven: place in the batch, class, score and a box as fractions of the input. `centre`: the box is centre
-    and size, not corners; `pixels`: in pixels of the input; `background`: class 0 is none.
+    """Rows of seven: index in the batch, class, score, and a box as fractions of the input. `centre`: the box is center
+    and size, not corners; `pixels`: it is in pixels of the input; `background`: class 0 is none.
     """
 
     name = "detection-rows"
@@ -84,7 +84,7 @@ class DetectionRows(FoundRows):
 
 @dataclass(frozen=True)
 class YoloRows(FoundRows):
-    """Rows of six, as Caffe's YoloDetection gives them: centre and size as fractions of the input, class, score."""
+    """Rows of six, as in Caffe's YoloDetection: center and size as fractions of the input, class, score."""
 
     name = "yolo-rows"
     columns = 6
@@ -96,7 +96,7 @@ class YoloRows(FoundRows):
 
 @dataclass(frozen=True)
 class FaceRows(FoundRows):
-    """Rows of fifteen, as Caffe's RetinaFaceDetection gives them: corners in pixels of the input, score, points."""
+    """Rows of fifteen, as in Caffe's RetinaFaceDetection: corners in pixels of the input, score, points."""
 
     name = "face-rows"
     columns = 15

@@ -1,4 +1,4 @@
-"""Outputs that are scores already, and reconstructions to compare with the input."""
+"""Outputs that already are scores, and reconstructions to compare with the input."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tpuc_eval.protocols import Outputs, Postprocess, Sample, plain_shape
 
 @dataclass(frozen=True)
 class Scores(Postprocess):
-    """The scores of classes, or a number: the network's only output, or the one that `output` names."""
+    """Class scores, or a number: the network's only output, or the one named `output`."""
 
     name = "scores"
     output: str = ""
@@ -28,7 +28,7 @@ class Scores(Postprocess):
 
 @dataclass(frozen=True)
 class ReconstructionError(Postprocess):
-    """How badly a network gives back its input: the mean of the squared differences, then the mean over all rows."""
+    """The reconstruction error of an autoencoder: mean squared error, averaged over all rows."""
 
     name = "reconstruction-error"
     output: str = ""
@@ -45,7 +45,7 @@ class ReconstructionError(Postprocess):
 
 
 def named_output(name: str, outputs: Outputs, output: str) -> Array:
-    """The output of a name, or the only one; raises UsageError."""
+    """Return the output with a name, or the only one; raises UsageError."""
     if not output and len(outputs) == 1:
         return next(iter(outputs.values()))
     if output not in outputs:
@@ -58,5 +58,5 @@ def named_output(name: str, outputs: Outputs, output: str) -> Array:
 
 
 def only_row(outputs: Outputs) -> list[Any]:
-    """Every output without its batch, of which the first place counts."""
+    """Return the first batch element of every output."""
     return [np.asarray(array[0], np.float64).reshape(plain_shape(array.shape)[1:]) for array in outputs.values()]

@@ -1,4 +1,4 @@
-"""The class of every pixel, found on the host or in the network."""
+"""The class of every pixel, computed on the host or in the network."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _AXES = 4
 
 @dataclass(frozen=True)
 class Segmentation(Postprocess):
-    """Scores `[1, classes, h, w]`: the class with the largest one of every pixel, the first of equal ones."""
+    """Scores `[1, classes, h, w]`: every pixel has the class with the largest score, the first of equal ones."""
 
     name = "segmentation"
 
@@ -46,7 +46,7 @@ class Segmentation(Postprocess):
 
 @dataclass(frozen=True)
 class ClassMap(Postprocess):
-    """Which of so many `classes` every pixel has, `[1, 1, h, w]`, as `segmentation` leaves it in a file."""
+    """The class of every pixel out of `classes`, `[1, 1, h, w]`, as `segmentation` leaves it in a file."""
 
     name = "class-map"
     classes: int = 0

@@ -1,4 +1,4 @@
-"""Detectors with prior boxes, and outputs that hold boxes already."""
+"""Detectors with prior boxes, and outputs that already contain boxes."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from tpuc_eval.protocols import Detections, Outputs, Postprocess, Sample
 from tpuc_eval.tail import Anchors, Candidates, Tail
 
 _DECODING = (top.Exp, top.Sigmoid, top.Add, top.AddConst, top.Sub, top.SubConst, top.Mul, top.MulConst)
-"""The arithmetic by which exported networks decode boxes themselves, step by step."""
+"""The ops by which exported networks decode boxes themselves, step by step."""
 VARIANCES = (0.1, 0.1, 0.2, 0.2)
-"""By which SSD scales offsets of centres and logarithms of sizes, as its PriorBox layers state them."""
+"""SSD's scales of center offsets and size logarithms, as its PriorBox layers state them."""
 
 
 @dataclass(frozen=True)
 class Ssd(Detector):
-    """Offsets from prior boxes, and class scores with the background in front, in outputs of 4 n and n classes values.
+    """Offsets from prior boxes, and class scores with the background first, in outputs of 4 n and n classes values.
 
-    The priors are a third output as PriorBox gives it (two rows: corners as fractions of the input, and variances), or
-    a .npy file of corners `[n, 4]`. `softmax`: the network leaves that to the host.
+    The priors are a third output in PriorBox format (two rows: corners as fractions of the input, and variances), or a
+    .npy file of corners `[n, 4]`. `softmax`: the host applies the softmax.
     """
 
     name = "ssd"
@@ -52,7 +52,7 @@ class Ssd(Detector):
         return self.select(boxes, scores[:, 1:], place)
 
     def _split(self, outputs: Outputs) -> tuple[Floats, Floats, Mapping[str, NDArray[Any]]]:
-        """Priors `[n, 4]`, variances, and the other outputs."""
+        """Return priors `[n, 4]`, variances, and the other outputs."""
         given = {name: array for name, array in outputs.items() if _is_priors(array.shape)}
         rest = {name: array for name, array in outputs.items() if name not in given}
         if self.priors:
@@ -65,7 +65,7 @@ class Ssd(Detector):
         return corners, variances, rest
 
     def _heads(self, rest: Mapping[str, NDArray[Any]], count: int) -> tuple[Floats, Floats]:
-        """Offsets `[n, 4]` and scores `[n, classes]`; where both have four values the offsets come first."""
+        """Return offsets `[n, 4]` and scores `[n, classes]`; if both have four values, offsets come first."""
         heads = [array[0].reshape(-1) for array in rest.values()]
         if len(heads) == 2 and heads[0].size != 4 * count:
             heads.reverse()
@@ -78,12 +78,12 @@ class Ssd(Detector):
         return heads[0].reshape(-1, 4), heads[1].reshape(count, -1)
 
     def append(self, tail: Tail) -> Postprocess:
-        """See Detector; a network that ends with a DetectionOutput has its boxes already."""
+        """See Detector; a network that ends with a DetectionOutput already has its boxes."""
         rows = DetectionRows()
         return rows.append(tail) if rows.fits(tail.shapes, tail.sample) else super().append(tail)
 
     def compose(self, tail: Tail) -> Candidates:
-        """See Detector; raises UsageError where the network computes the priors."""
+        """See Detector; raises UsageError if the network computes the priors."""
         arrays: dict[str, NDArray[Any]] = {}
         for name, value in zip(tail.names, tail.outputs, strict=True):
             constant = tail.known(value)
@@ -133,7 +133,7 @@ class Boxes(Detector):
         return self.select(found, scores[0][:, 1:] if self.background else scores[0], place)
 
     def recognised(self, tail: Tail) -> Boxes:
-        """Raises UsageError where nothing behind the last convolutions can have made corners of offsets."""
+        """Raise UsageError if no op after the last convolutions can have turned offsets into corners."""
         if not tail.computes(*_DECODING):
             raise UsageError(
                 f"--post {self.name}: {tail.listed} come directly from convolutions, so they are offsets from prior "
@@ -158,7 +158,9 @@ class Boxes(Detector):
 
 
 def decode_offsets(offsets: NDArray[Any], priors: Floats, variances: NDArray[Any]) -> Floats:
-    """Boxes from offsets to priors, all as fractions: centres move by shares of the prior, sizes grow exponentially."""
+    """Decode offsets to priors, all as fractions: centers move by fractions of the prior, sizes are scaled by
+    exponentials.
+    """
     size = priors[:, 2:] - priors[:, :2]
     centre = (priors[:, :2] + priors[:, 2:]) / 2
     variances = np.broadcast_to(variances, priors.shape)

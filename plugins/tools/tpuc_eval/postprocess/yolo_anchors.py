@@ -33,7 +33,7 @@ BOX_AND_OBJECT = 5
 
 @dataclass(frozen=True)
 class _AnchorYolo(Detector):
-    """Maps of x, y, w, h, object and classes per anchor, before their sigmoid. `anchors` are widths and heights, those
+    """Maps of x, y, w, h, object, and classes per anchor, before their sigmoid. `anchors` are widths and heights, those
     of the smallest stride first.
     """
 
@@ -44,7 +44,7 @@ class _AnchorYolo(Detector):
 
     @abstractmethod
     def decode(self, raw: NDArray[Any], cell: Floats, anchors: Floats, stride: int) -> tuple[Floats, Floats]:
-        """Centres and sizes, in pixels of the input."""
+        """Return centers and sizes in pixels of the input."""
 
     def fits(self, shapes: Sequence[tuple[int, ...]], sample: Sample) -> bool:
         size = placement_of(self.name, sample).input
@@ -58,11 +58,11 @@ class _AnchorYolo(Detector):
         return self.select(boxes, scores, place)
 
     def _decoded_rows(self, heads: Sequence[NDArray[Any]], size: tuple[int, int]) -> NDArray[Any] | None:
-        """The output that the network has decoded, if there is one."""
+        """Return the output that the network has decoded, if there is one."""
         return None
 
     def _decoded(self, rows: NDArray[Any]) -> tuple[Floats, Floats]:
-        """Boxes and scores of `[n, 5 + classes]` in pixels, after the sigmoid."""
+        """Return boxes and scores of `[n, 5 + classes]` in pixels, after the sigmoid."""
         return around(rows[:, :2], rows[:, 2:4]), rows[:, 4:5] * rows[:, BOX_AND_OBJECT:]
 
     def _of_maps(self, heads: Sequence[NDArray[Any]], size: tuple[int, int]) -> tuple[Floats, Floats]:
@@ -102,8 +102,8 @@ class _AnchorYolo(Detector):
 
     @abstractmethod
     def offsets(self, tail: Tail, rows: Value, sure: Value, anchors: Anchors) -> tuple[Value, Anchors]:
-        """Offsets `[images, n, 4]` from rows, as they are and after the sigmoid, and what they are relative to: centres
-        are in cells, and the first two variances are shares of a cell.
+        """Return offsets `[images, n, 4]` from rows before and after the sigmoid, and the anchors they refer to:
+        centers are in cells, and the first two variances are fractions of a cell.
         """
 
     def _anchors_per_cell(self, heads: int) -> int:
@@ -118,7 +118,7 @@ class _AnchorYolo(Detector):
 
 @dataclass(frozen=True)
 class YoloV3(_AnchorYolo):
-    """Sizes are `exp(raw)` times the anchor, centres stay within their cell."""
+    """Sizes are `exp(raw)` times the anchor; centers stay within their cell."""
 
     name = "yolov3"
 
@@ -131,8 +131,8 @@ class YoloV3(_AnchorYolo):
 
 @dataclass(frozen=True)
 class YoloV5(_AnchorYolo):
-    """Sizes are up to four anchors, centres up to half a cell outside; also v7. An output `[n, 5 + classes]` has been
-    decoded by the network.
+    """Sizes are at most four anchors, centers at most half a cell outside; also v7. An output `[n, 5 + classes]` is
+    already decoded.
     """
 
     name = "yolov5"

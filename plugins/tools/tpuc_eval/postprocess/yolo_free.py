@@ -1,4 +1,4 @@
-"""YOLO detectors without anchors: X, and v8 with its successors."""
+"""Anchor-free YOLO detectors: X, and v8 with its successors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ BINS = 16  # of the distribution of each distance in v8
 @dataclass(frozen=True)
 class YoloX(Detector):
     """`[n, 5 + classes]` over the cells of strides 8, 16, 32, or a map for each: offset to the cell and logarithm of
-    the size in strides; object and classes have had their sigmoid. `decoded`: the network gives pixels.
+    the size in strides; object and classes after their sigmoid. `decoded`: the network returns pixels.
     """
 
     name = "yolox"
@@ -63,7 +63,7 @@ class YoloX(Detector):
         return self.select(around(centre, extent), scores, place)
 
     def recognised(self, tail: Tail) -> YoloX:
-        """Boxes are in pixels where sums or exponentials are behind the last convolutions."""
+        """Boxes are in pixels if sums or exponentials follow the last convolutions."""
         return dataclasses.replace(self, decoded=self.decoded or tail.computes(top.Exp, top.Add, top.AddConst))
 
     def compose(self, tail: Tail) -> Candidates:
@@ -101,7 +101,7 @@ class YoloV8(Detector):
         return _are_scores(self._decoded(heads[0], placement_of(self.name, sample).input)[1])
 
     def ends(self, tail: Tail) -> bool:
-        """Nothing is behind the scores."""
+        """Check that nothing follows the scores."""
         kinds = row_kinds(tail, tail.outputs[0]) if len(tail.outputs) == 1 else None
         return self.fits(tail.shapes, tail.sample) and (kinds is None or not kinds[1])
 
@@ -162,7 +162,7 @@ class YoloV8(Detector):
 @dataclass(frozen=True)
 class FastestDet(Detector):
     """One map of stride 16 with `5 + classes` values: object and classes as probabilities, the offset to the cell
-    before its tanh, the size as a share of the input before its sigmoid. Scores are object^0.6 class^0.4.
+    before its tanh, the size as a fraction of the input before its sigmoid. Scores are object^0.6 class^0.4.
     """
 
     name = "fastestdet"
@@ -198,7 +198,7 @@ class FastestDet(Detector):
 
 
 def _are_scores(values: NDArray[Any]) -> bool:
-    """May these be probabilities, also where they share 8 bits with coordinates?"""
+    """True if these can be probabilities, even if they share 8 bits with coordinates."""
     return bool(values.size == 0 or (values.min() > -_ROUNDED and values.max() < 1 + _ROUNDED))
 
 
