@@ -89,7 +89,7 @@ class Boundary:
         return (*known, *named)
 
     def with_equal_states(self, module: Module, states: Sequence[tuple[Value, Value]]) -> Boundary:
-        """Return a copy in which states stay floats if a lowered module stores their input and output in different types."""
+        """Return a copy in which a state stays float if a lowered module stores its two ends in different types."""
         inputs = [one.result for one in module.main.operations if isinstance(one.op, NetworkInput)]
         lists = (self._positions(inputs, "input"), self._positions(module.main.outputs, "output"))
         for taken, given in states:
