@@ -19,7 +19,9 @@ CHIPS = [
     pytest.param("cv183x", marks=pytest.mark.chip("cv183x")),
     pytest.param("bm1684x", marks=[pytest.mark.chip("bm1684x"), pytest.mark.slow]),
 ]
-INPUTS, HIDDEN, WIDTH, CLASSES, SAMPLES = 32, 64, 16, 10, 60
+INPUTS, HIDDEN, WIDTH, CLASSES, SAMPLES = 128, 512, 16, 10, 60
+SMALL = 32, 64
+"""Inputs and hidden values where only sentences count."""
 LOUD, SHARE = 1000.0, 3.0
 RUINED = ("wide", "mixed", "y")
 """Ops around values whose first number is a thousand times the others, and says about as much as they together: a table
@@ -27,7 +29,7 @@ that rounds the others away loses half, and so does one that cuts it off.
 """
 
 
-def network(folder: Path) -> Path:
+def network(folder: Path, inputs: int = INPUTS, hidden: int = HIDDEN) -> Path:
     """Two usual layers; then numbers of two sizes through a sum, so that no rescaling of filters evens them out."""
     random = np.random.default_rng(3)
     wide = random.normal(size=(WIDTH, WIDTH)) / 4
@@ -35,8 +37,8 @@ def network(folder: Path) -> Path:
     last = random.normal(size=(WIDTH, CLASSES))
     last[0] *= SHARE / LOUD
     constants = {
-        "w1": random.normal(size=(INPUTS, HIDDEN)) / INPUTS**0.5,
-        "w2": random.normal(size=(HIDDEN, WIDTH)) / HIDDEN**0.5,
+        "w1": random.normal(size=(inputs, hidden)) / inputs**0.5,
+        "w2": random.normal(size=(hidden, WIDTH)) / hidden**0.5,
         "w3": wide,
         "w4": last,
     }
@@ -51,7 +53,7 @@ def network(folder: Path) -> Path:
     graph = helper.make_graph(
         nodes,
         "ruined",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, INPUTS))],
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, inputs))],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, (1, CLASSES))],
         [numpy_helper.from_array(value.astype(np.float32), name) for name, value in constants.items()],
     )
@@ -68,15 +70,15 @@ def exact(path: Path, x: NDArray[Any]) -> NDArray[Any]:
     return (second @ w3 + second) @ w4
 
 
-def samples(path: Path) -> tuple[Path, NDArray[Any]]:
+def samples(path: Path, inputs: int = INPUTS) -> tuple[Path, NDArray[Any]]:
     """Labelled samples beside a network: those of many that it is surest of, so that rounding alone turns none."""
-    x = np.random.default_rng(4).normal(size=(10 * SAMPLES, INPUTS)).astype(np.float32)
+    x = np.random.default_rng(4).normal(size=(10 * SAMPLES, inputs)).astype(np.float32)
     outputs = exact(path, x)
     best, second = np.sort(outputs, axis=1)[:, :-3:-1].T
     x = x[np.sort(np.argsort(second - best)[:SAMPLES])]
     wanted = exact(path, x).argmax(axis=1)
-    np.savez(path.with_name("x.npz"), x=x.reshape(SAMPLES, 1, INPUTS))
-    np.savez(path.with_name("labelled.npz"), x=x.reshape(SAMPLES, 1, INPUTS), y=wanted)
+    np.savez(path.with_name("x.npz"), x=x.reshape(SAMPLES, 1, inputs))
+    np.savez(path.with_name("labelled.npz"), x=x.reshape(SAMPLES, 1, inputs), y=wanted)
     return path.with_name("x.npz"), wanted
 
 
@@ -182,7 +184,7 @@ WRONG = [
 
 @pytest.mark.chip("bm1684x")
 def test_what_was_asked_wrongly_is_said(tmp_path: Path) -> None:
-    samples(network(tmp_path))
+    samples(network(tmp_path, *SMALL), SMALL[0])
     usual = ("compile", "net.onnx", "--chip", "bm1684x", "--quantize", "int8", "-o", "net.bmodel", "--min-accuracy")
     for arguments, sentence in WRONG:
         done = tpuc(*usual, *arguments, cwd=tmp_path)
