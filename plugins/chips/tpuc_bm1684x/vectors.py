@@ -118,7 +118,7 @@ def vector_stores(target: DdrTensor, source: LocalTensor) -> Sequence[Instructio
             dtype=dtype,
         ),
     ]
-    if n <= _FEW_VECTORS:  # planning would cut tensors into very many such parts
+    if n <= _FEW_VECTORS:  # planning would split tensors into very many such parts
         choices.append(
             TransposeCW(
                 source=address,

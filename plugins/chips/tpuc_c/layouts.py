@@ -33,7 +33,7 @@ def arranged(layout: str, program: FunctionProgram, code: Mapping[str, str]) -> 
         return {**code, **build_files(program)}
     inside = {f"{SOURCE}{name}": text for name, text in code.items() if name != MAIN}
     extras = {f"{EXTRAS}{MAIN}": code[MAIN], f"{EXTRAS}Makefile": makefile(program.identifier, f"../{SOURCE}")}
-    # An application that brings memory pools has to say where they are: no example knows that.
+    # An application with its own memory pools states their addresses, which no example can know.
     has_example = "TVMSet" not in code[MAIN]
     return {**inside, **extras, **LAYOUTS[layout](program, inside, has_example)}
 

@@ -152,7 +152,7 @@ class CompiledProgram(LoadedModel):
         built = self.description.program_files
         for name, content in self.files.items():
             inside = name.removeprefix(self.description.folder)
-            if "/" not in inside or name in built:  # what is in other folders is for other builds
+            if "/" not in inside or name in built:  # files in other folders belong to other builds
                 (folder / Path(name).name).write_bytes(content)
         names = [f"./{Path(name).name}" for name in built]
         command = [found, *FLAGS, "-o", "./network", *names, "-lm"]

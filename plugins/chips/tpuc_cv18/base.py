@@ -63,7 +63,7 @@ def describe(target: Target) -> Cv18Description:
         clock_hz=target.clock_hz,
         activations_base=gmem(SHARED),
         boundary_bases=tuple(gmem(base) for base in range(FIRST_IO, BASE_REGISTERS)),
-        boundary_rest=gmem(PRIVATE),  # no other program and no activation ever lies there
+        boundary_rest=gmem(PRIVATE),  # no other program or activation is ever stored there
         works_along_width=True,
         keeps_state=True,
         has_infinity=False,  # it reads one as NaN

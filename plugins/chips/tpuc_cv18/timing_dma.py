@@ -76,7 +76,7 @@ def _burst_bytes(offset: int, size: int) -> int:
         stop = min(start + BURST_BYTES, PAGE_BYTES, round_up(end, WORD_BYTES))
         total += (-(-stop // BLOCK_BYTES) - start // BLOCK_BYTES) * BLOCK_BYTES
         start = stop
-    # From the next page on all bursts are aligned.
+    # From the next page on, all bursts are aligned.
     return total + round_up(max(0, end - max(start, PAGE_BYTES)), BLOCK_BYTES)
 
 

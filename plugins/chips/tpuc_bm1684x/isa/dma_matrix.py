@@ -131,7 +131,7 @@ class MatrixCopy(DmaInstruction):
         whole, rest = divmod(matrix.shape[1], self.width)
         if whole:
             self._put(machine, matrix[:, : whole * self.width].reshape(self.local_rows, whole, 1, self.width), 0)
-        if rest:  # the columns beyond the matrix stay as they were
+        if rest:  # the columns beyond the matrix keep their values
             self._put(machine, matrix[:, whole * self.width :].reshape(self.local_rows, 1, 1, rest), whole)
 
     def _put(self, machine: Machine, values: Array, piece: int) -> None:

@@ -230,7 +230,7 @@ def _rare_block_sum(products: Array) -> Array:
     products = flush(products)
     peak = np.abs(products).max(axis=0)
     finite = np.isfinite(peak)
-    if not finite.all():  # one kind of infinity hides what is no number
+    if not finite.all():  # an infinity of one sign hides NaNs
         above, below = (products == np.inf).any(axis=0), (products == -np.inf).any(axis=0)
         sums = np.where(above == below, _NAN, np.where(above, np.float32(np.inf), np.float32(-np.inf)))
         sums[finite] = _rare_block_sum(products[:, finite]) if finite.any() else 0

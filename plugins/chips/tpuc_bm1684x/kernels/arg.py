@@ -106,14 +106,14 @@ class ArgKernel(TileKernel[tpu.Arg, Bm1684xAssembler]):
         _maximum(values, extreme, shape, column, asm)
         numbers = Operand(placed.scratch["numbers"].address, DType.F32)
         repeated = Operand(extreme.address, DType.F32, (*extreme.strides(column)[:3], 0))
-        # Not by equality, which for the chip is one of bits: 0 and -0 differ.
+        # Not by equality, which the chip tests bitwise: 0 and -0 differ.
         arithmetic(asm, ArithmeticOp.SELECT_LESS, shape, numbers, values, repeated, third=Scalar.of(1.0, DType.F32))
         places = Operand(placed.constants["places"].address, DType.F32, (0, 0, 0, 1))
         arithmetic(asm, ArithmeticOp.MUL, shape, numbers, numbers, places)
         arithmetic(asm, ArithmeticOp.SUB, shape, numbers, places, numbers)
         _maximum(numbers, number, shape, column, asm)
         if not phase.starts:
-            # The earlier part keeps its place where both extremes are equal, unless the last one is wanted.
+            # The earlier part keeps its index where both extremes are equal, unless the last one is requested.
             left, right, yes, no = (
                 (best, extreme, found, number) if op.select_last_index else (extreme, best, number, found)
             )

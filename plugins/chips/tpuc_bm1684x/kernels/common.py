@@ -25,9 +25,9 @@ from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa.geometry import LANES
 from tpuc_bm1684x.operands import MAX_EXTENT
 
-_SMALL_PLANE = 16  # a lane works on 16 to 64 elements at once; transfers to it cost by the row
-SHORT_RUN = 128  # bytes; half of what a run costs at least
-FEW_LANES = 16  # so few take longer to compute in than transfers take
+_SMALL_PLANE = 16  # a lane processes 16 to 64 elements at once; transfers to it cost by the row
+SHORT_RUN = 128  # bytes; half the minimum cost of a run
+FEW_LANES = 16  # computing in so few lanes takes longer than the transfers
 MAX_WINDOW_STEP = 15  # 4-bit pads, strides, inserted zeros
 ACROSS_LANES = Lanes(LANES, MAX_EXTENT, MAX_WINDOW_STEP, MAX_WINDOW_STEP, MAX_WINDOW_STEP)
 parallel_axes, window_refusal, window_limits = (
@@ -126,7 +126,7 @@ def matrices_space(node: Node) -> Space | None:
     return Space(parallel_axes(view.shape), (view,) * len(node.operand_types), (view,))
 
 
-_FEW_COLUMNS = 32  # rows as short as that are transferred one by one where they lie in lanes of their own
+_FEW_COLUMNS = 32  # rows this short are transferred one by one when each has its own lane
 
 
 def row_blocks(dims: Sequence[int]) -> View | None:

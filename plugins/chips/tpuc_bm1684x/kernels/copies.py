@@ -77,7 +77,7 @@ def _loops(axes: Sequence[_Axis]) -> Iterator[tuple[int, ...]]:
     blocks.
     """
     beyond = max(len(axes) - _RANK, 0)
-    # The smallest first: of equal choices the first one is taken.
+    # The smallest first: the first of equal choices is used.
     yield from sorted(
         itertools.combinations(range(len(axes)), beyond), key=lambda loops: prod(axes[index][0] for index in loops)
     )

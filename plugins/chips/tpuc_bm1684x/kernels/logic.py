@@ -52,7 +52,7 @@ class ComparisonKernel(ElementwiseKernel):
         mode: str = node.op.mode
         if node.op.name == "tpu.CompareConst":
             sources.append(Scalar.of(node.op.const_val, result.dtype))
-            # An immediate goes second: the first operand says how the result lies.
+            # An immediate goes second: the first operand determines the layout of the result.
             mode = MIRRORED.get(mode, mode) if node.op.inversed else mode
         one = Scalar.of(1.0, result.dtype)
         other = Operand(placed.scratch["other"].address, result.dtype)

@@ -34,7 +34,7 @@ class LocalPadKernel(TileKernel[tpu.Pad, Bm1684xAssembler]):
     def space(self, node: Node) -> Space:
         n, c, h, w = node.result_type.dims
         a, b, d, e = node.operand_types[0].dims
-        whole = "c" if node.op.paddings[1] else ""  # channels that change their lanes do so all at once
+        whole = "c" if node.op.paddings[1] else ""  # channels that move to other lanes are not split
         return Space(parallel_axes((n, c, h, w), whole=whole), (View((a, b, d, e)),), (View((n, c, h, w)),))
 
     def tiling_key(self, node: Node) -> Any:

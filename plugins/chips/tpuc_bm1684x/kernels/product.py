@@ -92,7 +92,7 @@ class Product(tiles.Product):
         )
         if whole is result:
             return
-        # There is no field for the result's sign: of a signed operand a sum is signed.
+        # There is no field for the result's sign: the sum of a signed operand is signed.
         total = result if result.dtype.signed else whole
         point = Scalar.of(zero_point(node.result_type), DType.INT16)
         asm.record(Arithmetic(operation=ArithmeticOp.ADD_SATURATE, shape=shape, result=total, left=whole, right=point))

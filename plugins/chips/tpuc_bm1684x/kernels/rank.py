@@ -120,7 +120,7 @@ class RankKernel(TileKernel[tpu.Rank, Bm1684xAssembler]):
             if source.dtype is not DType.F32:
                 arithmetic(asm, ArithmeticOp.CAST, local.shape, found[name], source)
                 source = found[name]
-            # Makes -0 to 0: the chip's equality is one of bits.
+            # Turn -0 into 0: the chip tests equality bitwise.
             arithmetic(asm, ArithmeticOp.ADD, local.shape, found[name], source, Scalar.of(0.0, DType.F32))
         asm.record(
             LaneTransfer(

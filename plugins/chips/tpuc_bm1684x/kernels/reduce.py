@@ -63,7 +63,7 @@ class ReduceKernel(TileKernel[tpu.Reduce, Bm1684xAssembler]):
         whole = _space(View((1, outer, width, inner)), View((1, outer, 1, inner)))
         if min(inner, LANES) <= outer:
             return (whole,)
-        rows, row = _rows_and_row(inner)  # more lanes have something to do
+        rows, row = _rows_and_row(inner)  # keeps more lanes busy
         source = View((outer, rows, width, row), (width * inner, row, inner, 1))
         spread = _space(source, View((outer, rows, 1, row)))
         is_short = row * node.operand_types[0].storage.bits // 8 < SHORT_RUN

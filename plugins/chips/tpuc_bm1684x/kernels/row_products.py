@@ -56,7 +56,7 @@ MOST_ROWS = 1024
 """Maximum number of rows that are not split into batches."""
 
 
-_UNUSED_BYTES = 4  # a block of nothing is no legal transfer
+_UNUSED_BYTES = 4  # an empty block is not a legal transfer
 
 
 class Form(enum.Enum):

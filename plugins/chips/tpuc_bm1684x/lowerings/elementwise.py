@@ -128,7 +128,7 @@ class SumInt8(BinaryInt8):
             multipliers, shift = decompose_together(factors, _LARGEST_CONSTANT >> 8)
             shifts = (shift,)
         else:
-            # Where one step of an operand is beyond the whole result, it is the result's end.
+            # An operand step that exceeds the whole range of the result saturates it.
             bounded = [min(max(factor, -LARGEST_FACTOR16), LARGEST_FACTOR16) for factor in factors]
             pairs = [_widened(decompose16(factor)) for factor in bounded]
             multipliers, shifts = tuple(pair[0] for pair in pairs), tuple(pair[1] for pair in pairs)

@@ -47,4 +47,4 @@ def _rescaled(node: LoweringNode, type_: TensorType, build: LoweringBuilder) -> 
                 tpu.MulShift(multiplier=multiplier, rshift=shift), [value], wanted, f"{node.name}_part{index}"
             )
         values.append(value)
-    return sorted(values, key=lambda value: value.is_constant)  # the first operand says what the integers mean
+    return sorted(values, key=lambda value: value.is_constant)  # the first operand determines scale and zero point

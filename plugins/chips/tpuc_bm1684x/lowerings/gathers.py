@@ -108,7 +108,7 @@ class GatherElementsAny(Gathering):
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         taken = node.operand_types[1].dims
         axis = positive_axis(node.op.axis, len(taken))
-        # What is beyond the indices before the axis is cut off, so that channels are the same on both sides.
+        # Crop the table to the extents of the indices before the axis, so that channels match on both sides.
         dims = (*taken[:axis], *node.operand_types[0].dims[axis:])
         table: Array | Value = node.operands[0]
         if node.constants[0] is not None:

@@ -178,7 +178,7 @@ class AvgPoolInt8(AvgPoolBase):
         op = node.op
         if not node.operands[0].tensor.is_quantised:
             return build(pool2d(op, "Avg"), node.operands, node.float_result_type())
-        # The chip gives averages the sign of what they are of.
+        # Averages on the chip have the signedness of their operand.
         result = result_with_sign(node, unsigned=node.operands[0].tensor.storage.is_unsigned)
         source = node.operands[0].tensor.uniform
         taps = op.kernel_shape[0] * op.kernel_shape[1]

@@ -108,7 +108,7 @@ def _combined(node: LoweringNode, build: LoweringBuilder, x: Value, updates: Val
     own = build.weight("rows", np.arange(rows, dtype=np.float32).reshape(1, rows, 1, 1))
     mine = step(tpu.Compare(mode="Equal"), [numbers, own], (shared, rows, count, 1), "mine")
     apart = reshaped(build, updates, (channels, 1, count, width), f"{node.name}_apart")
-    # Of f16, or of bf16 and not of f32: rounded to bf16 that would be an infinity, which the chip's reductions lose.
+    # The largest f16, or bf16 rather than f32, which would round to infinity in bf16 and be lost in reductions.
     largest = 65504.0 if x.tensor.storage.name == "f16" else float.fromhex("0x1.fep+127")
     where = tpu.Where(y_is_const=True, y_const_val=math.copysign(largest, neutral) if abs(neutral) > 1 else neutral)
     chosen = step(where, [mine, apart, build.none()], (channels, rows, count, width), "chosen")

@@ -42,7 +42,7 @@ def best_of(build: LoweringBuilder, flat: Value, op: top.TopK, name: str, names:
     rows, length = flat.tensor.dims
     numbers = np.broadcast_to(np.arange(length, dtype=np.float32)[:, None], (rows, length, 1))
     left = _Contest(flat, build.weight("places", numbers))
-    group = math.ceil(2 * op.K / LANES) * LANES  # which makes the work of all rounds least
+    group = math.ceil(2 * op.K / LANES) * LANES  # minimizes the work of all rounds
     turn = 0
     while left.dims[1] > _WORTHWHILE * group and rows * math.ceil(left.dims[1] / group) <= LONGEST:
         turn += 1

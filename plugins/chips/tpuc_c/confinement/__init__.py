@@ -100,7 +100,7 @@ def confined(
     timer.daemon = True
     timer.start()
     try:
-        code = process.wait()  # with a time limit it would look now and then only
+        code = process.wait()  # with a time limit it would poll
     finally:
         timer.cancel()
         if process.returncode is None:

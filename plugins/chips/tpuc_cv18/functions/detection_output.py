@@ -29,7 +29,7 @@ class DetectionOutputFunction(TopFunction["top.DetectionOutput"]):
         return super().refuse(node)
 
     def arguments(self, node: Node[top.DetectionOutput]) -> Mapping[str, HostArgument]:
-        # the runtime writes beside its memory with the -1 that stands for all of them
+        # with -1, which means all, the runtime writes outside its memory
         every = node.operand_types[2].size // 8
         return {**super().arguments(node), "top_k": every if node.op.top_k < 0 else node.op.top_k}
 

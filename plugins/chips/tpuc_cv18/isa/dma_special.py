@@ -179,7 +179,7 @@ class MatrixCopy(DmaInstruction):
             matrix = matrix.reshape(self.rows, self.columns)
         if self.transpose:
             matrix = matrix.T
-        # What lies behind the last column of the last channel stays as it was.
+        # Elements after the last column of the last channel keep their values.
         values = np.array(machine.read(self.destination, self.local_shape, (*steps, size), kind))
         values = values.reshape(rows, -1)
         values[:, :columns] = matrix

@@ -227,7 +227,7 @@ class MatMul(ComputeInstruction):
         sums = exact_matmul(left, right, 128 if self.right.dtype.signed else 255)
         if before is not None:
             sums = sums + before.reshape(self.rows, -1)
-        # A logical shift looks at the sum as unsigned; without a shift the saturation sees its sign.
+        # A logical shift treats the sum as unsigned; without a shift, saturation treats it as signed.
         return sums.view(np.uint32) if self.shift and not self.has_signs else sums
 
     @property

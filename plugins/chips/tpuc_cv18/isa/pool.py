@@ -93,7 +93,7 @@ class MaxPool(_Pool):
         padded, size = self._padded(machine), self.result_shape[2:]
         values = widen(padded) if self.is_float else padded
         taps = self.window.taps()
-        # Integer windows start from the pad value, bf16 ones meet it only beyond the border.
+        # Integer windows start from the pad value; bf16 windows see it only beyond the border.
         best = np.full(self.result_shape, self.start if self.is_float else self.pad_value, values.dtype)
         for tap in taps:
             self.better(best, self.window.shifted(values, tap, size), out=best)

@@ -49,7 +49,7 @@ class CircleKernel(TableKernel):
         steps.do(ArithmeticOp.MAX, scaled, scaled, low)
         steps.do(ArithmeticOp.MUL, scaled, scaled, _PLACES.scale)
         steps.locate(_PLACES, scaled, index, whole)
-        # The distance from an entry is small: what the turns are longer does not get lost there.
+        # The distance from an entry is small, so that the rest of a turn is not rounded away there.
         steps.do(ArithmeticOp.MUL, turns, turns, _REST * _PLACES.scale)
         steps.do(ArithmeticOp.SUB, scaled, scaled, turns)
         steps.look_up(result, index, placed.constants["values"])

@@ -26,7 +26,7 @@ from tpuc_cv18.lmem import Cv18Lmem
 from tpuc_cv18.operands import MAX_EXTENT, MAX_STEP, is_computable
 
 OpT = TypeVar("OpT", bound=Op)
-_SMALL_PLANE = 16  # a lane works on 16 elements at once
+_SMALL_PLANE = 16  # a lane processes 16 elements at once
 _BYTE_BITS = 8
 
 

@@ -102,7 +102,7 @@ class FloatSums:
         _widen(self.sums + last, self.halves + last_half, (n, *rows), self.layout, DType.INT8, asm)
         is_wide = result.element == F32
         if is_wide:
-            _clear(result, asm)  # while the bytes are made bf16
+            _clear(result, asm)  # while the bytes are converted to bf16
         dense = self.layout.strides(_HALF_BYTES)
         is_direct = not is_wide and self.places is None
         target = operand(result) if is_direct else Operand(self.sums, DType.BF16, dense)

@@ -124,7 +124,7 @@ class LocalPadKernel(LaneKernel[tpu.Pad]):
             strides = target.strides(shape, self.target)
             place = Operand(target.address + first // self.lanes.count * strides[1], target.dtype, strides)
             bound = Scalar.of(value, target.dtype)
-            # The largest numbers come first: what is no number becomes one of those.
+            # The largest numbers come first: NaN becomes one of those.
             for operation in (ArithmeticOp.MAX, ArithmeticOp.MIN):
                 rest = (n, c - first, h, w)
                 asm.record(Arithmetic(operation=operation, shape=rest, result=place, left=place, right=bound))

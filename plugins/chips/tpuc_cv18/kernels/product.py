@@ -69,7 +69,7 @@ _SEPARATE, _SEPARATE_FLOATS = 11, 5
 """Maximum number of column groups with which rows are separate images: products take a cycle per group, for integers
 half of one, while loading an element as a separate memory block takes 5.5 cycles.
 """
-_DOUBLE_FROM = 3  # input channels from which two per cycle pay, an odd one with a channel of zero weights
+_DOUBLE_FROM = 3  # input channels from which two per cycle pay off; an odd number gets a channel of zero weights
 
 
 class ProductKernel(LaneKernel[Any], WindowKernel[Cv18Assembler]):

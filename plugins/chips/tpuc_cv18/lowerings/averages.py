@@ -56,7 +56,7 @@ def is_product(node: LoweringNode[top.AvgPool]) -> bool:
     counts = not any(op.pads) and not any(overhang(node))
     small = max(op.kernel_shape) <= MOST_TAPS and max(_strides(node)) <= most_stride(node)
     source = node.operand_types[0]
-    stored = isinstance(source.element, (Calibrated, Uniform))  # of several that are stated some become calibrated
+    stored = isinstance(source.element, (Calibrated, Uniform))  # some of several prequantized values become calibrated
     stated = stored and (is_stated(node) or zero_point(source) != 0)
     return stated and counts and small and len(op.kernel_shape) == 2
 

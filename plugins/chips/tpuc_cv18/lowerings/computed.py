@@ -55,7 +55,7 @@ class _Product:
         has_constant = any(constant is not None for constant in node.constants)
         if node.mode != "int8" or has_constant or not all(type_.is_quantised for type_ in types):
             return
-        # The chip gives unsigned products of unsigned operands only.
+        # The chip computes unsigned products from unsigned operands only.
         unsigned = all(type_.storage.is_unsigned for type_ in types)
         result = result_with_sign(node, unsigned=True) if unsigned else node.quantised_result_type()
         factor = types[0].uniform.scale * types[1].uniform.scale / result.uniform.scale
@@ -87,7 +87,7 @@ class _Product:
         if whole != shape:
             cut = tpu.Slice(offset=(0,) * len(shape), steps=(1,) * len(shape), ends=shape)
             value = self._step(cut, value, shape, "cut")
-        if op.output_transpose and self.bias is not None:  # it has one element per column of what is exchanged then
+        if op.output_transpose and self.bias is not None:  # one element per column before the transposition
             value = self._with_bias(value, f"{self.node.name}_biased")
             return self.build(tpu.Reshape(shape=dims), [self._transposed(value, "turned")], self.result, self.node.name)
         if op.output_transpose:

@@ -154,7 +154,7 @@ def stored_qdm(
         of_one = np.ldexp(multipliers.astype(np.float64), -MANTISSA_BITS - shifts)
         shift_by = round_to_int(result.zero_point / of_one, Rounding.HALF_TO_EVEN)
         if result.zero_point >= _LARGE_POINT:
-            # The whole number that brings the zero point is not quite it; a factor that much off makes it so.
+            # The integer that adds the zero point is slightly off; adjust the factor by the same ratio.
             exactly = np.minimum(result.zero_point / shift_by, _LARGEST)
             multipliers, shifts = decompose_each(exactly, decompose_qdm)
     multipliers = np.minimum(multipliers + lean, (1 << MANTISSA_BITS) - 1)

@@ -60,7 +60,7 @@ class DivAny(Lowering[top.Div]):
             else build.weight(f"operand{index}_bf16", as_bf16(constant), "bf16")
             for index, (value, constant) in enumerate(zip(node.operands, node.constants, strict=True))
         ]
-        if node.constants[0] is not None:  # the first operand's type says what the result's is
+        if node.constants[0] is not None:  # the first operand determines the result type
             values, lowered = values[::-1], dataclasses.replace(lowered, is_reverse=not op.is_reverse)
         return [build(lowered, values, node.result_type.shape_only().with_element(BF16))]
 

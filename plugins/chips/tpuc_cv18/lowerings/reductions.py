@@ -57,7 +57,7 @@ def _images(node: LoweringNode) -> tuple[tuple[int, ...], tuple[int, int]]:
     if behind > 1:
         return (1, before, count, behind), (count, 1)
     widest = min(count, MAX_EXTENT)
-    if is_stated(node):  # both extents within those of a product, where that is possible
+    if is_stated(node):  # both extents fit a product, where possible
         widest = next((width for width in range(min(widest, MOST_TAPS), 0, -1) if _is_small(count, width)), widest)
     width = max(width for width in range(1, widest + 1) if count % width == 0)
     return (1, before, count // width, width), (count // width, width)

@@ -37,7 +37,7 @@ def triangle(factor: int, *, is_centred: bool) -> tuple[Array, int, int]:
     """
     if factor == 1:
         return np.ones(1), 0, 0
-    # In results, how far the first place lies from result 0: one border place is there in front of centred ones.
+    # Offset of the first position from result 0, in results: centered filters have one border position in front.
     first = -(factor + 1) / 2 if is_centred else 0.0
     cut = math.floor(factor - 1e-9 - first)
     places = np.arange(2 * factor + 1) - cut - first

@@ -92,7 +92,7 @@ def _has_table(node: LoweringNode[top.Softmax]) -> bool:
     is_short = byte_softmax_refusal(dims[positive_axis(node.op.axis, len(dims))], log=node.op.log) is None
     if not is_short or node.op.beta <= 0:
         return False
-    # The runtime rounds to signed bytes without a zero point; to others it takes a product of bf16.
+    # The runtime rounds to signed bytes without a zero point; other results need a bf16 product.
     return _stays_on_chip(node) or node.result_type.storage.is_unsigned or zero_point(node.result_type) != 0
 
 

@@ -18,8 +18,8 @@ _NARROWEST, _WIDEST = 1 - 2.0**-7, 1 + 2.0**-4
 """Range in which the scale of the result may move: down by less than one step of clipping at the threshold."""
 _USUAL = 16.0
 """A factor that every sum supports."""
-_ROUNDING = 1 / 12  # the power of the error of rounding to integers
-_CREST = 4.0  # calibrated thresholds are about so many times the root of the mean square
+_ROUNDING = 1 / 12  # the variance of the rounding error of integers
+_CREST = 4.0  # typical ratio of calibrated threshold to root mean square
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ def parts_apart_pay(value: Value, op: top.Conv, filters: Array, result: TensorTy
         once = _convolution_cycles(filters, 1, result, lanes)
         return continued < once + 2 * value.tensor.size // _DDR_BYTES + _COMMAND
     if zero_point(result):
-        return False  # halves have room for twice the sums, which bring it more finely
+        return False  # halves allow sums twice as large, which represent it more finely
     repeating = _REPEATING * -(-ic // lanes) * _vectors(value.tensor)
     return continued < _LARGER * (_convolution_cycles(filters, 2, result, lanes) + repeating)
 
