@@ -18,7 +18,7 @@ from benchmarks.architectures.trained import Given, Trained
 
 Arrays = dict[str, np.ndarray]
 Engine = Callable[[Arrays], Arrays]
-NEAR = (1e-3, 1e-2)
+NEAR = (2**-8, 1e-2)
 """An absolute difference and a share: what may lie between elements where a mask or score is close to zero everywhere,
 as on pictures that show nothing that the network knows.
 """

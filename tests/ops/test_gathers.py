@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 from tpuc.api import F32, LoweringNode, TensorType
 from tpuc.registry import Registry
 from tpuc_legalise.composer import largest_whole
@@ -24,10 +25,17 @@ def test_rows_are_as_many_as_floats_can_number() -> None:
     assert said == "computed indices can select from at most 256 parts, here 272; select them outside the network"
 
 
+def test_constant_indices_are_no_floats() -> None:
+    op, indices = top.GatherElements(axis=0), np.array([[299], [-1], [257]])
+    types = [TensorType(shape, F32) for shape in ((300, 1), (3, 1), (3, 1))]
+    known = LoweringNode(op, (types[0], types[1]), (types[2],), "y", (), (None, indices), "bf16", CHIP)
+    assert GatherElementsAny().refuse(known) is None
+
+
 def test_elements_are_as_many_as_floats_can_number_and_memory_holds_products() -> None:
     op = top.GatherElements(axis=0)
     assert GatherElementsAny().refuse(node(op, (256, 4), (3, 4), (3, 4))) is None
     said = GatherElementsAny().refuse(node(op, (257, 4), (3, 4), (3, 4)))
-    assert said == "indices can select from at most 256 elements, here 257; select them outside the network"
+    assert said == "computed indices can select from at most 256 elements, here 257; select them outside the network"
     said = GatherElementsAny().refuse(node(op, (256, 4), (4097, 4), (4097, 4)))
     assert said == "16388 times 256 products are too many; select outside the network"

@@ -80,8 +80,11 @@ class GatherElementsAny(Composed[top.GatherElements]):
     def refuse(self, node: LoweringNode) -> str | None:
         axis = positive_axis(node.op.axis, node.operand_types[0].rank)
         count, most = node.operand_types[0].dims[axis], largest_whole(node)
-        if count > most:
-            return f"indices can select from at most {most} elements, here {count}; select them outside the network"
+        if node.constants[1] is None and count > most:
+            return (
+                f"computed indices can select from at most {most} elements, here {count}; select them outside the "
+                "network"
+            )
         if node.operand_types[1].size * count > _MOST_PRODUCTS:
             return f"{node.operand_types[1].size} times {count} products are too many; select outside the network"
         return None

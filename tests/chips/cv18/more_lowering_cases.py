@@ -254,6 +254,10 @@ CHOICES = {
     "gather_nd_shared": LayerCase(
         top.GatherND(batch_dims=1), [uniform(2, 9, 3, seed=5), np.array([[[8], [0]], [[-1], [3]]], np.float32)]
     ),
+    "gather_elements_of_many": LayerCase(
+        top.GatherElements(axis=1),
+        [uniform(2, 300, 3, seed=6), Fixed(np.array([[[299, 257, -1]], [[258, 0, 256]]], np.float32))],
+    ),
     "gather_elements": LayerCase(
         top.GatherElements(axis=1), [uniform(2, 9, 3, seed=6), np.array([[[8, 0, -2]], [[1, 2, 3]]], np.float32)]
     ),

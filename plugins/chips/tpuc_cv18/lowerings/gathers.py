@@ -14,7 +14,7 @@ from tpuc_cv18.lowerings.bf16_composer import Bf16Composer
 from tpuc_cv18.lowerings.common import as_bf16
 from tpuc_cv18.lowerings.table import TABLE
 
-_MOST_ROWS, _MOST_RUNS = 256, 256
+_MOST_ROWS, _MOST_RUNS = 256, 1024
 """Maximum number of rows, all of whose indices bf16 represents; maximum number of slices per result."""
 
 
