@@ -18,6 +18,7 @@ from tpuc_bm1684x.lowerings.sums import scaled_sums
 from tpuc_bm1684x.lowerings.table import TABLE
 from tpuc_bm1684x.lowerings.taps import far_refusal, near_convolution, needs_rewriting
 from tpuc_bm1684x.lowerings.transposed import is_transposed, lower_transposed
+from tpuc_bm1684x.lowerings.wide_products import in_floats, is_too_wide
 
 _I16 = ScalarType("i16")
 _ROUNDING = "HalfUp"
@@ -137,8 +138,10 @@ class ConvInt8(ConvBase):
         filters, bias = node.constants[1], node.constants[2]
         assert filters is not None
         result = node.quantised_result_type()
-        product = _quantised(node, filters, bias, result)
         depthwise = filters.shape[:2] == (node.op.group, 1) and node.op.group > 1
+        if not depthwise and is_too_wide(filters):
+            return ConvFloat().plain(in_floats(node, build), build)
+        product = _quantised(node, filters, bias, result)
         stored, point = _as_weights(product.filters, depthwise, build)
         operands = [node.operands[0], stored, build.none()]
         if product.bias is not None:
@@ -207,6 +210,8 @@ class MatMulInt8(Lowering[top.MatMul]):
         op = node.op
         right, bias = node.constants[1], node.constants[2]
         assert right is not None
+        if is_too_wide(right):
+            return MatMulFloat().lower(in_floats(node, build), build)
         result = node.quantised_result_type()
         columns = right if op.right_transpose else right.T
         plain_bias = None if bias is None else bias.reshape(-1)
