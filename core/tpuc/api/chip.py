@@ -387,8 +387,8 @@ class CompiledLayout:
     """What a container needs in addition to the instructions. Addresses and sizes in bytes.
 
     `weights` is the image of the constant memory from `weights_address`; the activations take `activations_bytes` from
-    `activations_address`. `host_calls` are in program order. `states` outlive a run and are empty for a chip that keeps
-    none.
+    `activations_address`, inputs and outputs `boundary_bytes` of their own (0: they are among these). `host_calls` are
+    in program order. `states` outlive a run and are empty for a chip that keeps none.
     """
 
     name: str
@@ -398,6 +398,8 @@ class CompiledLayout:
     weights_address: int
     activations_address: int
     activations_bytes: int
+    boundary_address: int = 0
+    boundary_bytes: int = 0
     build_time: str | None = None
     host_calls: tuple[HostCall, ...] = ()
     states: tuple[State, ...] = ()

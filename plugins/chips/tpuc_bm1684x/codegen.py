@@ -49,8 +49,12 @@ def write_model(layout: CompiledLayout, recorder: Recorder) -> bytes:
         layout.activations_bytes,
         subnets,
         Coefficients(layout.weights, layout.weights_address) if layout.weights else None,
+        io_address=layout.boundary_address,
+        io_bytes=layout.boundary_bytes,
     )
-    return BModel((Net(layout.name, (stage,)),), time=layout.build_time or DEFAULT_TIME).to_bytes()
+    return BModel(
+        (Net(layout.name, (stage,), int(layout.boundary_bytes > 0)),), time=layout.build_time or DEFAULT_TIME
+    ).to_bytes()
 
 
 def _check_memory(layout: CompiledLayout) -> None:

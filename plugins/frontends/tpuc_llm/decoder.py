@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tpuc.api import Module, Value
+from tpuc.api import Module, StringAttr, Value
 from tpuc_ops.arrays import Array
 
 from tpuc_llm.family import BlockWeights, Linear, Shape
@@ -161,7 +161,10 @@ def block_network(
     states = done.states
     if last_norm is not None:
         states = graph.norm(states, last_norm, shape.norm_eps, "last_norm")
-    return graph.module(dict(zip(OUTPUTS, (states, done.keys, done.values), strict=True)))
+    module = graph.module(dict(zip(OUTPUTS, (states, done.keys, done.values), strict=True)))
+    if decode:  # programs bind the memory of the history, and that of its row for the outputs
+        module.attributes["module.addr_mode"] = StringAttr("io_alone")
+    return module
 
 
 def embedding_network(source: str, name: str, table: Array, tokens: int) -> Module:

@@ -33,6 +33,8 @@ from tpuc_plan.planners.arena import buffer_list, distinct, find_planner, make_p
 from tpuc_plan.regions.planned import PlannedFunction
 from tpuc_plan.tasks.pack import digest_of
 
+ADDRESS_MODE, IO_ADDRESS, IO_BYTES = "module.addr_mode", "module.io_addr", "module.io_size"
+"""A module whose address mode is `io_alone` has inputs and outputs in one region that nothing else shares."""
 WEIGHTS, ONCE = "weights", "constants lie in program order, equal ones once"
 
 
@@ -74,11 +76,17 @@ class AssignAddresses(Pass):
         )
         weights_bytes = weights_end - base
         spans = lifetimes(function, planned.tasks, aliases)
-        boundary = boundary_addresses(itertools.chain(*visible_ends(module)), aliases, description) | states
+        start = base + weights_bytes if description.activations_base is None else description.activations_base
+        apart = start if module.attributes.get(ADDRESS_MODE) == StringAttr("io_alone") else None
+        boundary = boundary_addresses(itertools.chain(*visible_ends(module)), aliases, description, apart)
+        if apart is not None:
+            ends = (boundary[one] + align(one.tensor.size_bytes, description.ddr_alignment) for one in boundary)
+            start = max(ends, default=start)
+            module.attributes |= {IO_ADDRESS: IntegerAttr(apart), IO_BYTES: IntegerAttr(start - apart)}
+        boundary |= states
         inner = [span for span in spans if span.value not in boundary]
         if self.io_alone:
             inner = boundary_alone(inner, function, aliases)
-        start = base + weights_bytes if description.activations_base is None else description.activations_base
         text = self.planner or context.options.get("planner") or "greedy"
         planner = find_planner(lambda name: context.registry.get("tpuc.planners", name), text)
         points = {operation: point for point, operation in enumerate(function.operations)}

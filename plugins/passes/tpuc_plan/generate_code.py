@@ -31,6 +31,7 @@ from tpuc_lower.boundary.images import frame_of
 from tpuc_lower.target.kernels import COEFFICIENTS, COEFFICIENTS_ADDRESS, chip_of
 from tpuc_lower.target.results import FUNCTION_PROGRAM
 
+from tpuc_plan.assign_addresses import IO_ADDRESS, IO_BYTES
 from tpuc_plan.ddr.lifetimes import address_of
 from tpuc_plan.ddr.states import record_states, visible_ends, write_first_values
 from tpuc_plan.regions.emit import Emitter
@@ -113,6 +114,8 @@ def _layout(module: Module, context: PassContext, host_calls: tuple[HostCall, ..
         weights_address=base,
         activations_address=_number(module, "module.neuron_addr"),
         activations_bytes=_number(module, "module.neuron_size"),
+        boundary_address=_number(module, IO_ADDRESS) if IO_ADDRESS in module.attributes else 0,
+        boundary_bytes=_number(module, IO_BYTES) if IO_BYTES in module.attributes else 0,
         build_time=context.options.get("build_time"),
         host_calls=host_calls,
         states=states_of(module),

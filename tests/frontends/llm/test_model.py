@@ -65,6 +65,8 @@ def test_prompt_and_steps_give_the_logits_of_the_whole_sequence(mode: str, decib
 def test_the_networks_are_those_that_runtimes_expect(tmp_path: Path) -> None:
     write_model(tmp_path / "model", "llama")
     (tmp_path / "model" / "generation_config.json").write_text("{}")
+    from tpuc_bm1684x.container.model import BModel
+
     path = compiled(tmp_path / "model", "bf16", 16)
     file = Session().opened(path)
     names = [entry.name for entry in file.entries]
@@ -88,6 +90,8 @@ def test_the_networks_are_those_that_runtimes_expect(tmp_path: Path) -> None:
     for name, (inputs, outputs) in wanted.items():
         assert [(info.shape, str(info.element)) for info in shown[name].inputs] == inputs
         assert [(info.shape, str(info.element)) for info in shown[name].outputs] == outputs
+    modes = {net.name: net.address_mode for net in BModel.from_bytes(file.data).nets}
+    assert {name for name, mode in modes.items() if mode == 1} == {"block_cache_0", "block_cache_1"}
     assert sorted(one.name for one in (path.parent / "config").iterdir()) == ["config.json", "generation_config.json"]
 
 

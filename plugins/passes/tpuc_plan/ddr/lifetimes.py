@@ -79,11 +79,15 @@ def _cascades(tasks: Mapping[Operation, Task], points: Mapping[Operation, int]) 
     return {one: (points[group[0]], points[group[-1]]) for group in members.values() for one in group}
 
 
-def boundary_addresses(ends: Iterable[Value], aliases: AliasSets, description: ChipDescription) -> dict[Value, int]:
-    """Return the addresses of inputs and then outputs that lie apart from the activations."""
+def boundary_addresses(
+    ends: Iterable[Value], aliases: AliasSets, description: ChipDescription, start: int | None = None
+) -> dict[Value, int]:
+    """Return the addresses of inputs and then outputs that lie apart from the activations: all of them from `start` on,
+    else those that the chip has a memory for.
+    """
     values = dict.fromkeys(aliases.place(value)[0] for value in ends)
-    addresses = dict(zip(values, description.boundary_bases, strict=False))
-    at = description.boundary_rest
+    addresses = {} if start is not None else dict(zip(values, description.boundary_bases, strict=False))
+    at = description.boundary_rest if start is None else start
     if at is not None:
         for value in list(values)[len(addresses) :]:
             addresses[value] = at
