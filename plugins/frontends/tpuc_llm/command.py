@@ -8,6 +8,11 @@ from typing import Any
 import click
 from tpuc_driver.api.command import COUNT, FILE, NUMBER, POSITIVE, App, Command, check_inputs, open_session, pass_app
 
+SMALL = 1 << 26
+"""Bytes of a file whose networks all stay loaded; a loaded network takes several times its bytes."""
+FEW = 2
+"""Networks of larger files that stay loaded."""
+
 
 @click.command(
     "generate",
@@ -39,11 +44,12 @@ def command(
     words = Tokenizer.open(tokenizer or file.parent / "config")
     session = open_session(app)
     opened = session.opened(file)
-    places = {entry.name: place for place, entry in enumerate(opened.entries)}
+    files = dict(opened.chip.extract(opened.data)) if len(opened.entries) > 1 else {}
     decoder = CompiledDecoder(
-        list(places),
-        lambda name: opened.load(places[name]),
+        list(files),
+        lambda name: opened.chip.load(files[name], f"{file} ({name})"),
         lambda loaded, inputs: session.simulate(opened.chip, loaded, inputs),
+        None if len(opened.data) < SMALL else FEW,
     )
     ids = words.chat(prompt) if chosen["chat"] else words.encode(prompt)
     sampling = Sampling(chosen["temperature"], chosen["top_k"], chosen["top_p"])

@@ -26,8 +26,11 @@ class CompiledDecoder:
     names: Sequence[str]
     load: Load
     run: Run
+    kept: int | None = None
+    """Networks that stay loaded; None: all of them."""
     position: int = 0
     """Tokens whose keys and values are known."""
+    _length: int = 0
     _loaded: dict[str, LoadedModel] = field(default_factory=dict[str, LoadedModel])
     _history: list[tuple[Array, Array]] = field(default_factory=list[tuple[Array, Array]])
 
@@ -47,7 +50,9 @@ class CompiledDecoder:
     @property
     def length(self) -> int:
         """Tokens of the longest prompt, and of prompt and answer together."""
-        return self._network("embedding").inputs[0].shape[1]
+        if not self._length:
+            self._length = self._network("embedding").inputs[0].shape[1]
+        return self._length
 
     def prefill(self, ids: Sequence[int]) -> Array:
         """Take a prompt; return the logits behind its last token: [vocabulary].
@@ -109,6 +114,8 @@ class CompiledDecoder:
 
     def _network(self, name: str) -> LoadedModel:
         if name not in self._loaded:
+            if self.kept is not None and len(self._loaded) >= self.kept:
+                del self._loaded[next(iter(self._loaded))]
             self._loaded[name] = self.load(name)
         return self._loaded[name]
 
