@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import pytest
 from onnx import TensorProto, helper
-from tpuc.api import Unsupported
 from tpuc.api.evaluation import StatefulInterpreter
 from tpuc_driver.session import Session
 from tpuc_driver.session.boundary import Boundary
@@ -51,14 +49,6 @@ def test_a_file_in_the_driver_has_no_states_at_its_ends(tmp_path: Path) -> None:
     # the total is the sum so far and the sample again
     wanted = np.cumsum(samples, 0) + samples
     np.testing.assert_allclose(found["total"].reshape(wanted.shape), wanted, atol=0.02)
-
-
-def test_a_chip_whose_runtime_keeps_nothing_refuses(tmp_path: Path) -> None:
-    (tmp_path / "net.tflite").write_bytes(streaming())
-    session = Session(chip="bm1684x", quantize="f32")
-    module = session.transform(tmp_path / "net.tflite")
-    with pytest.raises(Unsupported, match=r"^net: chip 'bm1684x' keeps nothing from one run to the next; compile the"):
-        session.build(module, boundary=KEPT)
 
 
 def test_an_input_that_is_an_output_stays_both(tmp_path: Path) -> None:
