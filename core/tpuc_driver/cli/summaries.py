@@ -28,6 +28,7 @@ SUMMARIES = {
     "doctor": "Check the installation: versions, plugins, and optional packages.",
     "eval": "Measure the accuracy of networks on labeled data.",
     "extract": "Split a compiled file into one file per network and set of shapes.",
+    "generate": "Write text with a compiled language model, on the simulator of its chip.",
     "matrix": "Show which ops a chip supports in which mode.",
     "new": "Create a plugin package with a test: a chip, command, frontend, kernel, lowering, op or...",
     "npz": "Inspect, compare, and change npz files.",
@@ -47,7 +48,7 @@ SUMMARIES = {
 SECTIONS = {
     "Compile": ["check", "combine", "compile", "extract", "reduce"],
     "Step by step": ["calibrate", "deploy", "transform"],
-    "Run and measure": ["npz", "profile", "regress", "report", "run"],
+    "Run and measure": ["generate", "npz", "profile", "regress", "report", "run"],
     "Accuracy": ["compare", "eval", "qtable", "visual"],
     "Look inside": ["disasm", "opt", "plan"],
     "Installation": ["doctor", "matrix", "new", "plugins"],

@@ -40,7 +40,7 @@ def custom(
 
 
 def litert(content: bytes, *arrays: Array) -> list[Array]:
-    module: Any = pytest.importorskip("ai_edge_litert.interpreter")
+    module: Any = pytest.importorskip("ai_edge_litert.interpreter", reason="needs ai-edge-litert")
     interpreter = module.Interpreter(model_content=content, num_threads=1)
     interpreter.allocate_tensors()
     for entry, array in zip(interpreter.get_input_details(), arrays, strict=True):
@@ -49,7 +49,7 @@ def litert(content: bytes, *arrays: Array) -> list[Array]:
     return [interpreter.get_tensor(one["index"]) for one in interpreter.get_output_details()]
 
 
-@each(
+@pytest.mark.parametrize(
     ("size", "kernel", "strides", "padding"),
     [((5, 6), (2, 2), (2, 2), SAME), ((4, 5), (3, 3), (2, 2), VALID), ((4, 3), (4, 3), (2, 1), SAME)],
 )
