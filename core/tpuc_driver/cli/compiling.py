@@ -93,7 +93,7 @@ SECTIONS: Mapping[str, tuple[Callable[[Any], Any], ...]] = {
         click.option(
             "--layout",
             metavar="NAME",
-            help="Write the folder of C for the tools of a framework: zephyr, arduino, esp-idf.",
+            help="Lay out the folder of C for the tools of a framework: zephyr, arduino, esp-idf.",
         ),
         click.option("--work-dir", type=FILE, metavar="DIR", help="Keep every intermediate file here."),
     ),

@@ -24,7 +24,7 @@ FEW = 2
 @click.option("--prompt", required=True, metavar="TEXT", help="The text to continue.")
 @click.option("--tokenizer", type=FILE, metavar="DIR", help="The model's folder; by default `config` beside the file.")
 @click.option("--chat", is_flag=True, help="Put the prompt into the model's chat template.")
-@click.option("--max-tokens", type=POSITIVE, default=64, show_default=True, help="Tokens to write at most.")
+@click.option("--max-tokens", type=POSITIVE, default=64, show_default=True, help="Maximum number of tokens.")
 @click.option("--temperature", type=NUMBER, default=0.0, show_default=True, help="0 takes the likeliest token.")
 @click.option("--top-k", type=COUNT, default=0, show_default=True, help="Draw from this many likeliest tokens; 0: all.")
 @click.option("--top-p", type=NUMBER, default=1.0, show_default=True, help="Draw from this share of likelihood.")

@@ -204,7 +204,10 @@ def test_damaged_layers_are_refused(tmp_path: Path) -> None:
         CHIP.load(with_layer(data, CpuLayer(46, bytes(8))))
     with pytest.raises(CorruptFile, match="layer 'roi_pooling' with 8 bytes of parameters; the file is damaged"):
         CHIP.load(with_layer(data, CpuLayer(4, bytes(8))))
-    with pytest.raises(CorruptFile, match=r"CPU function 'roi_pooling' with a grid of 0x0 .* damaged"):
+    with pytest.raises(
+        CorruptFile,
+        match=r"CPU function .roi_pooling. with .* this one is 0x0 .* is damaged",
+    ):
         CHIP.load(with_layer(data, CpuLayer(4, bytes(12)))).run(REGIONS)
 
 

@@ -161,5 +161,6 @@ def _units(node: LoweringNode[top.AvgPool]) -> _Units:
         return _Units(1.0 / (result.uniform.scale * taps), (point - middle) / taps, 1.0, middle)
     shifts = np.arange(center - NEAR, center + NEAR + 1)
     origins = point - shifts * ratio
-    best = np.abs(origins - held(origins.astype(np.float32), BF16)).argmin()
-    return _Units(1.0 / source.scale, float(shifts[best]), ratio / taps, float(origins[best]))
+    stored = held(origins.astype(np.float32), BF16)  # the chip adds it in bf16
+    best = np.abs(origins - stored).argmin()
+    return _Units(1.0 / source.scale, float(shifts[best]), ratio / taps, float(stored[best]))
