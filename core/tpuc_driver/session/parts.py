@@ -11,7 +11,7 @@ from typing import Any
 
 from tpuc.api.chip import FLOAT_MODES
 from tpuc.api.frontend import NetworkPart
-from tpuc.errors import Unsupported, visible_lines
+from tpuc.errors import Unsupported, UsageError, visible_lines
 from tpuc.files import write_all
 from tpuc.ir import Module
 
@@ -20,7 +20,7 @@ from tpuc_driver.session.boundary import Boundary
 from tpuc_driver.session.configuration import Configuration
 from tpuc_driver.session.reports import CompileReport
 from tpuc_driver.session.settings import CompileSettings, DeploySettings
-from tpuc_driver.session.values import Finished, SharedConstants
+from tpuc_driver.session.values import Built, Finished, SharedConstants
 
 SINGLE = (
     *("dataset", "data_list", "calibration_table", "quantize_table", "min_accuracy", "min_agreement", "test_input"),
@@ -60,13 +60,14 @@ class PartsCompiler:
     model: Path
     settings: CompileSettings
     optimize: Callable[[Module], None]
-    build: Callable[[Module, DeploySettings], None]
+    build: Callable[[Module, DeploySettings], Built]
     finish: Callable[[Module, DeploySettings], Finished]
 
     def run(self, parts: Iterable[NetworkPart], companions: Mapping[str, bytes]) -> PartsReport:
         """Compile and write all networks, and `companions` into the folder `config` beside the file.
 
-        Raises Unsupported for settings and modes that several networks do not have.
+        Raises Unsupported for settings and modes that several networks do not have, UsageError where the folder holds
+        files of another model.
 
         Networks of a group are laid out behind the constants of all of them, so that a file keeps equal ones once.
         """
@@ -75,6 +76,10 @@ class PartsCompiler:
                 raise Unsupported(
                     f"{self.model}: the model becomes several networks, and '{name}' is for one; leave it out."
                 )
+        beside = {self.model.parent / "config" / name: content for name, content in companions.items()}
+        for path, content in beside.items():
+            if path.exists() and not (path.is_file() and path.read_bytes() == content):
+                raise UsageError(f"{path}: it belongs to something else; compile the model into a folder of its own.")
         finished: list[Finished] = []
         for _, group in groupby(parts, lambda part: part.group):
             finished += self._group(list(group))
@@ -83,7 +88,7 @@ class PartsCompiler:
         described = {one.built.module.name: one.description for one in finished}
         entries = chip.networks(data)
         files = artifact_files(chip, self.model, data, *(described.get(one.name, Description()) for one in entries))
-        write_all({**files, **{self.model.parent / "config" / name: text for name, text in companions.items()}})
+        write_all({**files, **beside})
         self.configuration.registry.hooks.hook.artifact_written(path=self.model, kind="model")
         reports = tuple(one.report for one in finished)
         return self._report(reports, len(data))

@@ -82,7 +82,7 @@ def _compile_parts(
         model,
         settings,
         optimize,
-        lambda module, step: build(configuration, module, _recipe(step)) and None,
+        lambda module, step: build(configuration, module, _recipe(step)),
         lambda module, step: finish(configuration, module, model, step),
     ).run(parts, read_companions(configuration.registry, path))
 

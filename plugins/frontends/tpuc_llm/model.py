@@ -18,7 +18,7 @@ from tpuc_llm.graphs import Graph
 GROUP = "tpuc.llm_families"
 SEQUENCE = "seq"
 MASKED = -10000.0
-"""Added to the scores of positions that a token must not see; float16 and bfloat16 hold about as much."""
+"""Added to the scores of positions that a token must not see, as the vendor's converter does."""
 MODE = "mode"
 """Stored as the mode's own floats."""
 

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 import tpuc
-from tpuc.api import InvalidModel, TpucError, Unsupported, UsageError
+from tpuc.api import ImportOptions, InvalidModel, TpucError, Unsupported, UsageError
+from tpuc.registry import Registry
 from tpuc_driver.session import Session
 from tpuc_llm.generation import CompiledDecoder, Sampling, generate
 
@@ -131,6 +132,10 @@ def _lose_shard(folder: Path) -> None:
     (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"x": "part-1.safetensors"}}))
 
 
+def _no_weights(folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+
+
 def _config(**changes: Any) -> Callable[[Path], None]:
     return lambda folder: (folder / "config.json").write_text(json.dumps({**config_of("llama"), **changes})) and None
 
@@ -140,6 +145,7 @@ def _config(**changes: Any) -> Callable[[Path], None]:
     [
         (_truncate, InvalidModel, "damaged or truncated. Download it again"),
         (_drop_norm, InvalidModel, "no tensor 'model.norm.weight'"),
+        (_no_weights, InvalidModel, "there is neither model.safetensors nor model.safetensors.index.json in it"),
         (_lose_shard, InvalidModel, "lists 'part-1.safetensors', which is not in the folder"),
         (_config(model_type="rwkv"), Unsupported, "models of type 'rwkv' are not known; there are llama, qwen2, qwen3"),
         (_config(model_type=None), InvalidModel, "does not state a model_type"),
@@ -162,6 +168,47 @@ def test_lengths_beyond_the_context_are_refused(tmp_path: Path) -> None:
     write_model(tmp_path, "llama")
     with pytest.raises(UsageError, match="seq=65: the model takes 2 to 64 tokens"):
         tpuc.load(tmp_path, dims={"seq": 65})
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"dims": {"width": 4}}, UsageError, "--dim width is no dimension of a language model; give --dim seq=N"),
+        ({"dims": {"seq": 8}, "batch": 2}, Unsupported, "--batch 2: language models are built for one sequence"),
+    ],
+)
+def test_options_that_do_not_fit_are_named(
+    options: dict[str, Any], error: type[TpucError], words: str, tmp_path: Path
+) -> None:
+    write_model(tmp_path, "llama")
+    registry = Registry()
+    with pytest.raises(error, match=words):
+        registry.get("tpuc.frontends", "llm").read(tmp_path / "config.json", ImportOptions(**options), registry)
+
+
+@pytest.mark.chip("bm1684x")
+def test_files_of_another_model_beside_the_file_stay(tmp_path: Path) -> None:
+    write_model(tmp_path / "model", "llama")
+    other = tmp_path / "out" / "config" / "config.json"
+    other.parent.mkdir(parents=True)
+    other.write_text("mine")
+    with pytest.raises(UsageError, match=r"config.json: it belongs to something else; compile the model into a folder"):
+        Session(chip="bm1684x", quantize="f16").compile(
+            tmp_path / "model", tmp_path / "out" / "m.bmodel", dims={"seq": 8}
+        )
+    assert other.read_text() == "mine"
+    assert not (tmp_path / "out" / "m.bmodel").exists()
+
+
+def test_prompts_and_files_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(UsageError, match="no network 'embedding', so it is no language model"):
+        CompiledDecoder(["main"], None, None)  # type: ignore[arg-type]
+    decoder = FakeDecoder([], 4)
+    with pytest.raises(UsageError, match=r"the prompt has 5 tokens, the file takes 1 to 4"):
+        CompiledDecoder.prefill(decoder, [1] * 5)
+    decoder.position = 4
+    with pytest.raises(UsageError, match="the file holds 4 tokens of prompt and answer"):
+        CompiledDecoder.step(decoder, 1)
 
 
 @pytest.mark.chip("bm1684x")
