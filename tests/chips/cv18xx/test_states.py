@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 from onnx import TensorProto, helper
+from tpuc.api import Unsupported
 from tpuc.api.evaluation import StatefulInterpreter
 from tpuc_driver.session import Session
 from tpuc_driver.session.boundary import Boundary
@@ -61,3 +63,44 @@ def test_an_input_that_is_an_output_stays_both(tmp_path: Path) -> None:
     loaded = session.chip.load(session.build(session.transform(tmp_path / "net.onnx")).data)
     assert [one.name for one in loaded.inputs] == ["x"]
     assert len(loaded.outputs) == 2
+
+
+def _passing(folder: Path, names: list[str], sources: dict[str, str]) -> Path:
+    """``y = x + last`` and states whose next values are other tensors, unchanged."""
+    nodes = [helper.make_node("Add", ["x", f"{names[-1]}_in"], ["y"])]
+    nodes += [helper.make_node("Identity", [sources[name]], [f"{name}_out"]) for name in names]
+    given = [
+        helper.make_tensor_value_info(one, TensorProto.FLOAT, [1, 4]) for one in ("x", *(f"{n}_in" for n in names))
+    ]
+    made = [
+        helper.make_tensor_value_info(one, TensorProto.FLOAT, [1, 4]) for one in ("y", *(f"{n}_out" for n in names))
+    ]
+    graph = helper.make_graph(nodes, "g", given, made)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    path = folder / "net.onnx"
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+@each("names", [["a", "b", "c"], ["c", "b", "a"], ["b", "a", "c"]])
+def test_delay_lines_hold_what_came_before(names: list[str], tmp_path: Path) -> None:
+    """Each state takes the previous one's value: with three of them the sample of three runs ago is added."""
+    sources = {"a": "x", "b": "a_in", "c": "b_in"}
+    boundary = Boundary(state="internal", state_pair=tuple(f"{name}_in={name}_out" for name in names))
+    session = Session(chip="cv181x", quantize="bf16")
+    built = session.build(session.transform(_passing(tmp_path, names, sources)), boundary=boundary)
+    loaded = session.chip.load(built.data)
+    found: list[float] = []
+    for number in range(1, 7):
+        (y,) = loaded.run({"x": np.full(loaded.inputs[0].shape, number, np.float32)}).values()
+        found.append(float(y.ravel()[0]))
+    delay = {"a": 1, "b": 2, "c": 3}[names[-1]]
+    assert found == [float(number + max(0, number - delay)) for number in range(1, 7)]
+
+
+def test_states_that_exchange_values_are_refused(tmp_path: Path) -> None:
+    path = _passing(tmp_path, ["a", "b"], {"a": "b_in", "b": "a_in"})
+    session = Session(chip="cv181x", quantize="bf16")
+    boundary = Boundary(state="internal", state_pair=("a_in=a_out", "b_in=b_out"))
+    with pytest.raises(Unsupported, match=r"states 'a_in', 'b_in' exchange their values, and the file copies one"):
+        session.build(session.transform(path), boundary=boundary)

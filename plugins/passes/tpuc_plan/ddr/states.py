@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
+
 import numpy as np
-from tpuc.api import Assembler, DdrTensor, Module, NetworkInput, ScalarType, Value, numpy_dtype
+from tpuc.api import Assembler, DdrTensor, Module, NetworkInput, ScalarType, Unsupported, Value, numpy_dtype
 from tpuc.api.boundary import first_value, states_of
 from tpuc_ops.arrays import Array
 
@@ -32,15 +35,44 @@ def place_states(module: Module, aliases: AliasSets, start: int, alignment: int)
 
 
 def record_states(module: Module, asm: Assembler) -> None:
-    """Record the copies of every state's output to its input, behind all other instructions."""
-    for taken, given in state_values(module):
-        source, target, size = address_of(given), address_of(taken), taken.tensor.size_bytes
+    """Record the copies of every state's output to its input, behind all other instructions.
+
+    Where an output lies in another state's input, as in a delay line, it is copied before that input is overwritten.
+    Raises Unsupported for states that exchange their values.
+    """
+    for source, target, size in _ordered(module):
         whole = size // _ROW_BYTES
         if whole:
             asm.move(*(_rows(address, whole, _ROW_BYTES) for address in (target, source)))
         if size % _ROW_BYTES:
             at = whole * _ROW_BYTES
             asm.move(*(_rows(address + at, 1, size % _ROW_BYTES) for address in (target, source)))
+
+
+def _ordered(module: Module) -> Iterator[tuple[int, int, int]]:
+    """Yield source, target and size of each copy, in an order in which none reads what another has overwritten."""
+    pairs = state_values(module)
+    copies = [(address_of(given), address_of(taken), taken.tensor.size_bytes) for taken, given in pairs]
+    readers: dict[int, set[int]] = {}
+    for index, (_, target, size) in enumerate(copies):
+        readers[index] = {
+            other
+            for other, (source, _, length) in enumerate(copies)
+            if other != index and source < target + size and target < source + length
+        }
+    try:
+        order = tuple(TopologicalSorter(readers).static_order())
+    except CycleError as error:
+        members: list[int] = error.args[1]
+        names = ", ".join(f"'{pairs[index][0].name}'" for index in sorted(set(members)))
+        raise Unsupported(
+            f"{module.name}: states {names} exchange their values, and the file copies one after another; leave out "
+            "--state internal"
+        ) from error
+    for index in order:
+        source, target, _ = copies[index]
+        if source != target:
+            yield copies[index]
 
 
 def write_first_values(module: Module, image: Array, base: int) -> None:
