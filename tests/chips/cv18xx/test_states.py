@@ -18,7 +18,7 @@ from tests.frontends.tflite.test_variables import by_litert, frames, streaming
 KEPT = Boundary(state="internal")
 
 
-@each(("chip", "kind"), [("cv181x", "FLOAT32"), ("cv183x", "INT8")])
+@pytest.mark.parametrize(("chip", "kind"), [("cv181x", "FLOAT32"), ("cv183x", "INT8")])
 def test_runs_in_a_row_are_those_of_the_module(chip: str, kind: str, tmp_path: Path) -> None:
     """Bit for bit, and again after a reset; close to LiteRT, whose sums are not rounded to bf16."""
     content = streaming(kind, -3 if kind == "INT8" else 0, 1.5 if kind == "FLOAT32" else 0.0)

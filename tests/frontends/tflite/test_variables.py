@@ -88,7 +88,7 @@ def frames(kind: str) -> list[Array]:
 
 
 def by_litert(content: bytes, samples: list[Array]) -> list[list[Array]]:
-    litert: Any = pytest.importorskip("ai_edge_litert.interpreter")
+    litert: Any = pytest.importorskip("ai_edge_litert.interpreter", reason="needs ai-edge-litert")
     interpreter = litert.Interpreter(model_content=content, num_threads=1)
     interpreter.allocate_tensors()
     (entry,), results = interpreter.get_input_details(), interpreter.get_output_details()
