@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
+import sys
 from collections.abc import Callable
-from dataclasses import FrozenInstanceError, dataclass, field
+from dataclasses import FrozenInstanceError, InitVar, field
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
-from tpuc_driver.cli.late_methods import compile_methods_late
+from tpuc_driver.cli.late_methods import FEW, LAST_VERSION, compile_methods_late
 
 
-def classes() -> SimpleNamespace:
+def classes(dataclass: Any) -> SimpleNamespace:
     """One of each form, defined anew."""
 
     @dataclass(frozen=True)
@@ -44,6 +46,32 @@ def classes() -> SimpleNamespace:
     class Same:
         value: int
 
+    @dataclass(frozen=True)
+    class Slotted(Ordered):
+        other: list[int] = field(default_factory=list[int], init=False)
+
+    @dataclass
+    class Given:
+        """Takes what it does not keep."""
+
+        first: int
+        factor: InitVar[int] = 2
+        last: int = field(default=7, init=False, repr=False)
+
+        def __post_init__(self, factor: int) -> None:
+            self.first *= factor
+
+    class Between(Plain):
+        """No dataclass of its own."""
+
+    @dataclass(frozen=True)
+    class Below(Between):  # noqa: PLW1641  # dataclass adds it
+        size: ClassVar[int] = 3
+        own: int = 1
+
+        def __eq__(self, other: object) -> bool:
+            return self.own == getattr(other, "own", None)
+
     @dataclass(frozen=True, repr=False)
     class Named:
         value: int
@@ -73,8 +101,20 @@ def behavior(of: SimpleNamespace) -> list[str]:
         lambda: [one.name for one in dataclasses.fields(of.Derived)],
         lambda: dataclasses.astuple(of.Open(of.Plain(1))),
         lambda: (of.Plain.__init__.__qualname__, of.Plain.__match_args__, hasattr(of.Ordered(1), "__dict__")),
+        lambda: (of.Slotted(1), hasattr(of.Slotted(1), "__dict__"), copy.copy(of.Slotted(4)), copy.copy(of.Ordered(4))),
+        lambda: (of.Given(2), of.Given(2, 5), of.Given(2, factor=3), of.Given(1).last),
+        lambda: (of.Below(1), of.Below(1) == of.Below(2, own=1), hash(of.Below(2)) == hash((2, "x", 1)), of.Below.size),
+        lambda: [of.Plain(index) for index in range(20)],
         of.Plain,
         lambda: of.Derived(1),
+        lambda: of.Plain(1, 2, [], 4),
+        lambda: of.Plain(1, width=2),
+        lambda: of.Plain(1, depth=2),
+        lambda: of.Given(1, 2, 3),
+        lambda: delattr(of.Slotted(1), "value"),
+        lambda: setattr(of.Ordered(1), "value", 2),
+        lambda: dataclasses.dataclass(type("Thawed", (of.Plain,), {"__doc__": "x"})),
+        lambda: dataclasses.dataclass(frozen=True)(type("Frozen", (of.Open,), {"__doc__": "x"})),
         lambda: setattr(of.Plain(1), "width", 2),
         lambda: setattr(of.Derived(width=1), "new", 2),
         lambda: delattr(of.Plain(1), "width"),
@@ -92,29 +132,22 @@ def _outcome(call: Callable[[], object]) -> str:
 
 @pytest.fixture
 def late(monkeypatch: pytest.MonkeyPatch) -> None:
-    if hasattr(dataclasses, "_create_fn"):
-        monkeypatch.setattr(dataclasses, "_create_fn", getattr(dataclasses, "_create_fn"))  # noqa: B009
+    monkeypatch.setattr(dataclasses, "dataclass", dataclasses.dataclass)
     compile_methods_late()
 
 
 def test_they_behave_as_before(late: None, request: pytest.FixtureRequest) -> None:
-    after = behavior(classes())
+    after = behavior(classes(dataclasses.dataclass))
     request.getfixturevalue("monkeypatch").undo()
-    assert after == behavior(classes())
+    assert after == behavior(classes(dataclasses.dataclass))
 
 
-def test_a_method_is_compiled_once_at_its_first_call(late: None) -> None:
-    plain = classes().Plain
+def test_a_method_is_compiled_once_where_it_is_called_often(late: None) -> None:
+    plain = classes(dataclasses.dataclass).Plain
     before = plain.__init__
+    for _ in range(FEW):
+        plain(1)
+    assert plain.__init__ is before
     plain(1)
-    assert (plain.__init__ is not before) == hasattr(dataclasses, "_create_fn")  # Python 3.13 has none
+    assert (plain.__init__ is not before) == (sys.version_info[:2] <= LAST_VERSION)
     assert plain.__init__.__code__.co_varnames[:3] == ("self", "width", "name")
-
-
-def test_what_is_not_the_known_function_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    def other(name: str) -> str:
-        return name
-
-    monkeypatch.setattr(dataclasses, "_create_fn", other, raising=False)
-    compile_methods_late()
-    assert getattr(dataclasses, "_create_fn") is other  # noqa: B009
