@@ -22,6 +22,7 @@ from tpuc_ops import top
 from tpuc_ops.arrays import Array
 from tpuc_ops.regions import function_of
 from tpuc_tflite.graph import TensorEntry
+from tpuc_tflite.lists import Nodes, list_importer, select_lists
 
 from tpuc_tensorflow.dialects.constants import constant_array
 from tpuc_tensorflow.evaluation.blocks import run_operation
@@ -42,6 +43,10 @@ DEEPEST = 16
 _OF_SHAPE = frozenset({"Rank", "Shape", "ShapeN", "Size"})
 _OF_EXTENTS: Mapping[str, Callable[..., Array]] = {"OnesLike": np.ones, "ZerosLike": np.zeros}
 _NOTHING = frozenset({"Assert", "NoOp", "Print"})
+_LISTS_OF_OPEN_LENGTH = (
+    "it fills a list of tensors, and the number of its steps depends on the data: export it for sequences of one "
+    "length, without lengths or conditions that are computed"
+)
 _BROKEN = (ValueError, TypeError, LookupError, ArithmeticError, NotImplementedError, MemoryError, AttributeError)
 
 Names = dict[Value, str]
@@ -79,7 +84,7 @@ class GraphWalk(Walk[TensorflowBuilder]):
         return InvalidModel(f"{place_of(self.build.origin or node)}: {self.contradiction(error)}")
 
     def _is_computed(self, name: str) -> bool:
-        return self.build.is_known(name) and name not in self.build.constants
+        return self.build.is_known(name) and name not in self.build.constants and name not in self.build.lists
 
     # Blocks
 
@@ -124,6 +129,10 @@ class GraphWalk(Walk[TensorflowBuilder]):
             if control is not None and not lost:
                 control(self, operation, node, names)
                 return
+            listing = list_importer(kind, node, self.build)
+            if listing is not None and not lost:
+                self._import_all(listing(node, self.build))
+                return
             if kind in _NOTHING:
                 return
             importer = self.importer(kind, node.name, inputs, outputs)
@@ -135,6 +144,15 @@ class GraphWalk(Walk[TensorflowBuilder]):
             self.obstacles.note(error, outputs)
         except self.contradictions as error:
             raise self.contradicted(node, error) from error
+
+    def _import_all(self, nodes: Nodes) -> None:
+        """Import operators of TFLite one at a time."""
+        for node in nodes:
+            made = self.build.through(node.op_type, node, attributes=node.attributes)
+            results = made if isinstance(made, Sequence) else (made,)
+            for name, result in zip(node.outputs, results, strict=True):
+                self.build.accept(name, result)
+            self._written += 1
 
     def _lose_missing(self, outputs: Sequence[str]) -> None:
         """Mark results that only training needs as lost, so that their readers are reported."""
@@ -237,6 +255,9 @@ class GraphWalk(Walk[TensorflowBuilder]):
             if self.obstacles.concern((taken, other)):
                 self.obstacles.lost.add(name)
                 continue
+            if taken in self.build.lists or other in self.build.lists:
+                self._import_all(select_lists(node, self.build, name, taken, other))
+                continue
             if self.build.shape(taken) != self.build.shape(other):
                 raise refusal(node, f"its branches give '{name}' different shapes, and the choice depends on the data")
             chosen = ForeignNode("SelectV2", node.name, (node.inputs[0], taken, other), (name,), {}, source=node.source)
@@ -265,6 +286,8 @@ class GraphWalk(Walk[TensorflowBuilder]):
         if self.obstacles.concern(carried):
             self.obstacles.lost.update(node.outputs)
             return
+        if not build.lists.keys().isdisjoint(carried):
+            raise refusal(node, _LISTS_OF_OPEN_LENGTH)
         starts = [build.value(name) for name in carried]
         regions: list[OpRegion] = []
         for index, part in enumerate(("going", "body")):

@@ -48,6 +48,14 @@ class Arranged:
 
 
 @dataclass(frozen=True)
+class TensorList:
+    """Tensors in a list; None: zeros, because nothing wrote the element. `shape`: of an element, if it is stated."""
+
+    elements: tuple[str | None, ...]
+    shape: Shape | None = None
+
+
+@dataclass(frozen=True)
 class Later:
     """A reshape that would need a Permute, built only when somebody reads it; a product may rearrange its filter
     instead.
@@ -68,6 +76,7 @@ class TfliteBuilder(TopBuilder):
     def __init__(self, graph: Graph, source: ModuleSource, inputs: Sequence[tuple[str, TensorType]]) -> None:
         self.entries = dict(graph.tensors)
         self.constants = {name: entry.data for name, entry in graph.tensors.items() if entry.data is not None}
+        self.lists: dict[str, TensorList] = {}
         self._orders: dict[str, dict[Order, Value]] = {}
         self._home: dict[str, Order] = {}
         self._later: dict[str, Later] = {}
@@ -108,8 +117,8 @@ class TfliteBuilder(TopBuilder):
         return tuple(dims[order.index(axis)] for axis in range(len(order)))
 
     def is_known(self, name: str) -> bool:
-        """True if the tensor is a constant or already computed."""
-        return not name or name in self.constants or name in self._home or name in self._later
+        """True if the tensor is a constant, a list, or already computed."""
+        return any(name in known for known in (self.constants, self._home, self._later, self.lists)) or not name
 
     # Values
 
@@ -161,6 +170,9 @@ class TfliteBuilder(TopBuilder):
 
     def alias(self, source: str, target: str) -> None:
         """Make what is known under one name known under another one."""
+        if source in self.lists:
+            self.lists[target] = self.lists[source]
+            return
         if source in self.constants:
             self.constants[target] = self.constants[source]
             self.entries[target] = dataclasses.replace(self.entries[source], name=target)
@@ -175,6 +187,8 @@ class TfliteBuilder(TopBuilder):
 
     def _reordered(self, name: str, order: Order) -> Value:
         """Return a computed value in another order; a reshape suffices if only extents of 1 move."""
+        if name in self.lists:
+            raise self._error(f"it takes the list of tensors '{name}' for a tensor")
         if name not in self._home:
             raise self._error(f"it reads tensor '{name}', which nothing computes")
         home = self._home[name]

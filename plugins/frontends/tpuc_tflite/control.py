@@ -10,6 +10,7 @@ from tpuc_importing.obstacles import refusal
 
 from tpuc_tflite.building import TfliteBuilder
 from tpuc_tflite.graph import Graph
+from tpuc_tflite.lists import select_lists
 
 _OPERATORS = frozenset({"IF", "WHILE"})
 MOST_STEPS = 1024
@@ -50,6 +51,9 @@ def _if(node: ForeignNode, build: TfliteBuilder, subgraphs: Mapping[int, Graph])
         yield from inner.nodes()
     for index, name in enumerate(node.outputs):
         taken, other = (inner.outputs[index] for inner in both)
+        if taken in build.lists or other in build.lists:
+            yield from select_lists(node, build, name, taken, other)
+            continue
         if build.is_known(taken) and build.is_known(other) and build.shape(taken) != build.shape(other):
             raise refusal(node, f"its branches give '{name}' different shapes, and the choice depends on the data")
         operands = (node.inputs[0], taken, other)

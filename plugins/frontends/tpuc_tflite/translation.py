@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tpuc.api import (
@@ -29,6 +29,7 @@ from tpuc_tflite.dilation import with_dilations
 from tpuc_tflite.folding import fold
 from tpuc_tflite.graph import Graph, Shape
 from tpuc_tflite.importers.common import plain_function
+from tpuc_tflite.lists import list_importer
 from tpuc_tflite.rebatching import Rebatching
 
 MOST_WRITTEN = 1 << 15
@@ -136,7 +137,7 @@ class _Walk(Walk[TfliteBuilder]):
         self.obstacles.tell(steps, self._graph.outputs, self._is_computed)
 
     def _is_computed(self, name: str) -> bool:
-        return self.build.is_known(name) and name not in self.build.constants
+        return self.build.is_known(name) and name not in self.build.constants and name not in self.build.lists
 
     def _step(self, node: ForeignNode) -> None:
         self.build.node = node
@@ -146,8 +147,14 @@ class _Walk(Walk[TfliteBuilder]):
             if folded is not None:
                 self.build.constants.update(zip(node.outputs, folded, strict=True))
                 return
-            if is_control_flow(node) and not lost:
-                self._write_out(node)
+            listing = list_importer(node.op_type, node, self.build)
+            if not lost and (listing is not None or is_control_flow(node)):
+                self._write_out(
+                    node,
+                    control_nodes(node, self.build, self._graph.subgraphs)
+                    if listing is None
+                    else listing(node, self.build),
+                )
                 return
             importer = self.importer(importer_key(node), node.name, node.inputs, node.outputs)
             if importer is not None:
@@ -155,9 +162,9 @@ class _Walk(Walk[TfliteBuilder]):
         except Unsupported as error:
             self.obstacles.note(error, node.outputs)
 
-    def _write_out(self, node: ForeignNode) -> None:
+    def _write_out(self, node: ForeignNode, nodes: Iterator[ForeignNode]) -> None:
         try:
-            for inner in control_nodes(node, self.build, self._graph.subgraphs):
+            for inner in nodes:
                 self._step(inner)
                 self._written += 1
                 if self._written > MOST_WRITTEN:

@@ -49,10 +49,11 @@ class Network(tf.Module):
         self.build, self.shapes = build, shapes
         self.weights: list[Any] = []
         self.norms: list[Any] = []
+        self.layers: list[Any] = []
         self.held: list[Any] = []
 
     def __call__(self, *inputs: Any) -> Any:
-        self.places = [0, 0]
+        self.places = [0, 0, 0]
         return self.build(self, *inputs)
 
     def w(self, *shape: int) -> Any:
@@ -70,6 +71,14 @@ class Network(tf.Module):
                 self.norms.append(made)
                 self.held.append(made.parts)
         return self.norms[place](x)
+
+    def layer(self, make: Callable[[], Any]) -> Any:
+        """A layer of Keras."""
+        place, self.places[2] = self.places[2], self.places[2] + 1
+        if place == len(self.layers):
+            with tf.init_scope():
+                self.layers.append(make())
+        return self.layers[place]
 
     def conv(self, x: Any, out: int, k: int = 3, s: int = 1, padding: str = "SAME") -> Any:
         return tf.nn.conv2d(x, self.w(k, k, x.shape[-1], out), s, padding)
@@ -171,6 +180,22 @@ def recurrent(net: Network, x: Any) -> Any:
     return h, total
 
 
+def keras_layers(net: Network, x: Any) -> Any:
+    """Recurrent layers, one behind the other, in both directions, with masks, and backwards."""
+    made, bias = tf.keras.layers, {"bias_initializer": tf.keras.initializers.RandomNormal(stddev=0.3, seed=5)}
+    x = net.layer(lambda: made.LSTM(6, return_sequences=True, **bias))(x)
+    x = net.layer(lambda: made.Bidirectional(made.GRU(5, return_sequences=True, **bias)))(x)
+    one = net.layer(lambda: made.SimpleRNN(4, return_sequences=True, go_backwards=True, **bias))(x)
+    mask = tf.constant([[True, True, False, True, True, False]])
+    other, h, c = net.layer(lambda: made.LSTM(3, return_state=True, activation="relu", **bias))(x, mask=mask)
+    old = net.layer(lambda: made.GRU(3, reset_after=False, use_bias=False))(x, initial_state=c)
+    return one, other, h, c, old
+
+
+def keras_images(net: Network, x: Any) -> Any:
+    return net.layer(lambda: tf.keras.layers.ConvLSTM2D(3, 3, padding="same", return_sequences=False))(x)
+
+
 def branches(net: Network, x: Any) -> Any:
     kernel = net.w(6, 6)
 
@@ -212,12 +237,16 @@ NETWORKS: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]]]] = {
     "transformer": (transformer, [(1, 5, 16)]),
     "lstm": (lstm, [(1, 4, 6)]),
     "recurrent": (recurrent, [(1, 5, 6)]),
+    "keras_layers": (keras_layers, [(1, 6, 5)]),
+    "keras_images": (keras_images, [(1, 3, 6, 5, 2)]),
     "branches": (branches, [(1, 6)]),
     "selections": (selections, [(2, 6)]),
     "quantised": (quantised, [(1, 8, 8, 3)]),
 }
-TWICE = frozenset({"recurrent", "branches"})
+TWICE = frozenset({"recurrent", "branches", "keras_layers", "keras_images"})
 """Networks with control flow: frozen in version 1 and, as `NAME_v2.pb`, in version 2."""
+LISTS = frozenset({"keras_layers"})
+"""Networks with lists of tensors: as `NAME.tflite` with TensorFlow's operators, too."""
 
 
 def make(folder: Path, name: str) -> None:
@@ -236,6 +265,11 @@ def make(folder: Path, name: str) -> None:
         tf.io.write_graph(kept.graph, str(folder), f"{name}_v2.pb", as_text=False)
     net.called = function
     tf.saved_model.save(net, str(folder / name), signatures=function_of_names(net, specs))
+    if name in LISTS:
+        converter = tf.lite.TFLiteConverter.from_saved_model(str(folder / name))
+        converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS, tf.lite.OpsSet.SELECT_TF_OPS]
+        converter._experimental_lower_tensor_list_ops = False  # pyright: ignore[reportPrivateUsage]
+        (folder / f"{name}.tflite").write_bytes(converter.convert())
     results = tf.nest.flatten(function(*map(tf.constant, inputs)))
     arrays = {f"in_{index}": array for index, array in enumerate(inputs)}
     arrays |= {f"out_{index}": result.numpy() for index, result in enumerate(results)}

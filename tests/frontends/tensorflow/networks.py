@@ -23,9 +23,9 @@ from tpuc_tensorflow.frontend import FRONTEND
 MAKING = Path(__file__).with_name("making.py")
 NAMES = (
     *("lenet", "mobilenet", "resnet", "inception", "unet", "squeeze_excite", "transformer", "lstm", "recurrent"),
-    *("branches", "selections", "quantised"),
+    *("branches", "selections", "quantised", "keras_layers", "keras_images"),
 )
-TWICE = ("recurrent", "branches")
+TWICE = ("recurrent", "branches", "keras_layers", "keras_images")
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
 import pytest
+from tpuc.api import ImportOptions
+from tpuc.interpreter import Interpreter
 from tpuc.registry import Registry
+from tpuc_tflite.frontend import FRONTEND as TFLITE
 
 from tests.families import each
 from tests.frontends.tensorflow.networks import NAMES, TWICE, Made, imported, make_networks, worst_difference
@@ -41,6 +45,18 @@ def test_functional_control_flow(name: str, made: Mapping[str, Made], registry: 
     one = made[name]
     path = one.frozen.with_name(f"{name}_v2.pb")
     assert worst_difference(imported(path, registry, one.tensors), one) < CLOSE
+
+
+def test_lists_in_tflite(made: Mapping[str, Made], registry: Registry) -> None:
+    """The file has TensorFlow's operators on lists beside its own."""
+    one = made["keras_layers"]
+    module = TFLITE.read(one.frozen.with_suffix(".tflite"), ImportOptions("n"), registry)
+    outputs = module.main.outputs
+    assert len(outputs) == len(one.outputs)
+    order = sorted(range(len(outputs)), key=lambda index: outputs[index].name)
+    found = [*Interpreter(module).run({module.main.inputs[0].name: one.inputs[0]}).values()]
+    for index, expected in zip(order, one.outputs, strict=True):
+        np.testing.assert_allclose(found[index], expected, atol=CLOSE)
 
 
 def test_variables_that_are_nowhere(made: Mapping[str, Made], registry: Registry, tmp_path: Path) -> None:

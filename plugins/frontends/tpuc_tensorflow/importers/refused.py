@@ -12,7 +12,6 @@ _OPEN = "the shape of its result depends on the data, but compiled shapes are st
 _RANDOM = "its result is random, but a compiled network is deterministic"
 _TEXT = "it works on text, files, or tables of them, but networks compute numbers"
 _STATE = "it keeps a state between runs: freeze the graph, or give the checkpoint of its variables"
-_LISTS = "it keeps a list of tensors whose length is known at run time only: unroll the loop that fills it"
 _COMPLEX = "it computes complex numbers: compute spectra before the network, or express them as matrix products"
 _VOLUME = "it works on volumes, but chips work on images: write it as a sum of 2-D operators"
 _TRAINING = "it belongs to training: export the network for inference"
@@ -26,7 +25,6 @@ REASONS: Mapping[str, str] = {
     ),
     **dict.fromkeys(("AsString", "ReadFile", "RegexReplace", "StringJoin", "StringSplit"), _TEXT),
     **dict.fromkeys(("Assign", "AssignVariableOp", "VarHandleOp", "Variable", "VariableV2"), _STATE),
-    **dict.fromkeys(("TensorArrayV3", "TensorListFromTensor", "TensorListReserve", "TensorListSetItem"), _LISTS),
     **dict.fromkeys(("Complex", "ComplexAbs", "FFT", "FFT2D", "IRFFT", "RFFT", "RFFT2D"), _COMPLEX),
     **dict.fromkeys(("AvgPool3D", "Conv3D", "Conv3DBackpropInputV2", "MaxPool3D"), _VOLUME),
     **dict.fromkeys(("ApplyGradientDescent", "Conv2DBackpropFilter", "FusedBatchNormGradV3", "ReluGrad"), _TRAINING),

@@ -18,6 +18,8 @@ OUTPUT_NAMES: Mapping[str, Sequence[str]] = {
     **dict.fromkeys(("Unique", "UniqueV2"), ("y", "idx")),
     "MaxPoolWithArgmax": ("output", "argmax"),
     "TensorArrayV3": ("handle", "flow"),
+    "TensorArrayConcatV3": ("value", "lengths"),
+    "TensorListConcatV2": ("tensor", "lengths"),
     "TensorListPopBack": ("output_handle", "tensor"),
 }
 """Output names of operations with several outputs; a single output has no significant name, and a number counts
