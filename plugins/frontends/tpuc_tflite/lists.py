@@ -178,7 +178,7 @@ def _concat(node: ForeignNode, build: TfliteBuilder) -> Nodes:
 def _scatter(node: ForeignNode, build: TfliteBuilder) -> Nodes:
     """A list with the parts of a tensor at stated places; it is as long as stated, or as needed."""
     places = _integers(node, build, 1)
-    stated = _integer(node, build, 3) if len(node.inputs) > 3 else 0
+    stated = _integer(node, build, 3) if node.inputs[3:] else 0
     count = _length(node, build, max((stated, *(place + 1 for place in places))))
     start = TensorList((None,) * count, build.shape(node.inputs[0])[1:])
     yield from _written(node, build, start, node.inputs[0], places)

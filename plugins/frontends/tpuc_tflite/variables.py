@@ -49,6 +49,11 @@ def _checked(graph: Graph) -> Graph:
                 f"{graph.source}: {node.op_type} in a branch or loop: whether a state changes would depend on the "
                 "data. Export the network without it."
             )
+        if node.op_type == "READ_VARIABLE" and not node.domain:
+            raise Unsupported(
+                f"{graph.source}: READ_VARIABLE in a branch or loop: the converter left a weight in a variable. Freeze "
+                "the variables before converting, as TFLiteConverter.from_keras_model does."
+            )
     return graph
 
 

@@ -266,7 +266,8 @@ def make(folder: Path, name: str) -> None:
     net.called = function
     tf.saved_model.save(net, str(folder / name), signatures=function_of_names(net, specs))
     if name in LISTS:
-        converter = tf.lite.TFLiteConverter.from_saved_model(str(folder / name))
+        kept = convert_variables_to_constants_v2(concrete, lower_control_flow=False)
+        converter = tf.lite.TFLiteConverter.from_concrete_functions([kept])
         converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS, tf.lite.OpsSet.SELECT_TF_OPS]
         converter._experimental_lower_tensor_list_ops = False  # pyright: ignore[reportPrivateUsage]
         (folder / f"{name}.tflite").write_bytes(converter.convert())

@@ -12,6 +12,7 @@ from tpuc.api import Unsupported
 from tpuc.interpreter import Interpreter
 from tpuc_driver.session import Session
 
+from tests.families import each
 from tests.frontends.tflite.files import Node, Subgraph, Tensor, constant, tflite_file
 from tests.frontends.tflite.networks import read
 
@@ -138,11 +139,24 @@ def test_integers_with_other_starts(tmp_path: Path) -> None:
         read(streaming("INT8", -3, start=1.0), tmp_path)
 
 
-def test_a_variable_that_a_branch_writes(tmp_path: Path) -> None:
+@each(
+    ("node", "reason"),
+    [
+        (
+            Node("ASSIGN_VARIABLE", ["v_handle", "x"], []),
+            "ASSIGN_VARIABLE in a branch or loop: whether a state changes",
+        ),
+        (
+            Node("READ_VARIABLE", ["v_handle"], ["w"]),
+            "READ_VARIABLE in a branch or loop: the converter left a weight in",
+        ),
+    ],
+)
+def test_a_variable_in_a_branch(node: Node, reason: str, tmp_path: Path) -> None:
     ways = [
         Subgraph(
-            [Tensor("x", (1, 4)), resource("v"), Tensor("r", (1, 4))],
-            [handle("v"), Node("ASSIGN_VARIABLE", ["v_handle", "x"], []), Node("ABS", ["x"], ["r"])],
+            [Tensor("x", (1, 4)), resource("v"), Tensor("w", (1, 4)), Tensor("r", (1, 4))],
+            [handle("v"), node, Node("ABS", ["x"], ["r"])],
             ["x"],
             ["r"],
         )
@@ -150,5 +164,5 @@ def test_a_variable_that_a_branch_writes(tmp_path: Path) -> None:
     branches = ("IfOptions", {"ThenSubgraphIndex": 1, "ElseSubgraphIndex": 2})
     tensors = [Tensor("x", (1, 4)), Tensor("c", (1,), "BOOL"), Tensor("y", (1, 4))]
     content = tflite_file(tensors, [Node("IF", ["c", "x"], ["y"], branches)], ["x", "c"], ["y"], more=ways)
-    with pytest.raises(Unsupported, match="ASSIGN_VARIABLE in a branch or loop: whether a state changes would depend"):
+    with pytest.raises(Unsupported, match=reason):
         read(content, tmp_path)
