@@ -239,6 +239,7 @@ from tpuc.schedule.results import POSTPROCESS as POSTPROCESS
 from tpuc.schedule.results import QUANTISE_SEARCH as QUANTISE_SEARCH
 from tpuc.schedule.results import QUANTISE_TABLE as QUANTISE_TABLE
 from tpuc.schedule.results import QUANTISED as QUANTISED
+from tpuc.schedule.results import RECORDED as RECORDED
 from tpuc.schedule.results import SAMPLES as SAMPLES
 from tpuc.schedule.results import STORED_INPUTS as STORED_INPUTS
 from tpuc.schedule.results import STORED_OUTPUTS as STORED_OUTPUTS

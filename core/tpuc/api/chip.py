@@ -310,9 +310,7 @@ class LoadedModel(ABC):
 
     def check(self) -> None:
         """Raise IllegalCommand for illegal fields and alignment, HazardError for conflicting commands without a wait
-        between them.
-
-        Needs no inputs and is done once. Default: no checks.
+        between them. Needs no inputs and is done once. Default: no checks.
         """
         return
 
@@ -345,9 +343,7 @@ class LoadedModel(ABC):
 
     @property
     def host_calls(self) -> Sequence[HostCall]:
-        """Functions that the runtime computes on the host processor; positions count all commands of the file. Default:
-        none.
-        """
+        """Functions of the runtime on the host processor; positions count all commands of the file. Default: none."""
         return ()
 
     def refused_by(self, runtime_version: str) -> str | None:
@@ -469,6 +465,10 @@ class Chip(ABC):
     @abstractmethod
     def load(self, data: bytes, source: str = "<bytes>") -> LoadedModel:
         """Load a compiled file into the simulator; raises CorruptFile."""
+
+    def load_written(self, data: bytes, source: str, instructions: Sequence[Instruction]) -> LoadedModel:
+        """Like `load`, for the file just written with these instructions. Default: they are decoded from the file."""
+        return self.load(data, source)
 
     def networks(self, data: bytes, source: str = "<bytes>") -> Sequence[NetworkEntry]:
         """The networks in a compiled file; raises CorruptFile. Default: one."""

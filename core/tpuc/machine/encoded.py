@@ -76,6 +76,11 @@ class BitLayout:
             }
         )
 
+    def value(self, data: bytes, name: str) -> int:
+        """The value of one field."""
+        offset, width = self.fields[name]
+        return int.from_bytes(data, "little") >> offset & ((1 << width) - 1)
+
     def leftover(self, fields: Fields, written: Fields, skipped: Iterable[str]) -> Leftover:
         """The raw fields that differ from those that an instruction writes, except the `skipped` ones."""
         expected = {name: value for name, value in {**self.resets, **written}.items() if value}

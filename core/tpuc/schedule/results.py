@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from tpuc.api.planning import MemoryPlan
     from tpuc.ir import Module
+    from tpuc.machine import Instruction
 
 T = TypeVar("T")
 
@@ -47,6 +48,8 @@ MEMORY_PLAN: ResultKey[MemoryPlan] = ResultKey("memory_plan")
 """The DDR memory plan."""
 ARTIFACT: ResultKey[bytes] = ResultKey("artifact")
 """The compiled file."""
+RECORDED: ResultKey[tuple[bytes, Sequence[Instruction]]] = ResultKey("recorded")
+"""The file as the chip wrote it, and its instructions. Only quick plans leave it: instructions take much memory."""
 QUANTISE_SEARCH: ResultKey[Any] = ResultKey("quantise_search")
 """The loss of each layer by quantization, with `points` and `table_text(point)`."""
 QUANTISED: ResultKey[Module] = ResultKey("quantised")

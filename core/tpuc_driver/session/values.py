@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 from tpuc.api.chip import LoadedModel
 from tpuc.api.planning import MemoryPlan
 from tpuc.ir import Module
+from tpuc.machine import Instruction
 from tpuc.schedule.results import ConstantImage, ResultKey
 
 from tpuc_driver.data import SampleSource
@@ -61,11 +62,14 @@ class Staged(NamedTuple):
 
 
 class Built(NamedTuple):
-    """Addressed TPU module, bytes of the compiled file, and its DDR memory plan."""
+    """Addressed TPU module, bytes of the compiled file, and its DDR memory plan. `instructions` are those of the file
+    after a quick plan, else None.
+    """
 
     module: Module
     data: bytes
     memory_plan: MemoryPlan | None
+    instructions: Sequence[Instruction] | None = None
 
 
 class Finished(NamedTuple):

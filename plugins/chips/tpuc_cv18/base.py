@@ -118,6 +118,11 @@ class Cv18Chip(Chip):
 
         return load_model(data, source, self.target)
 
+    def load_written(self, data: bytes, source: str, instructions: Sequence[Instruction]) -> LoadedModel:
+        from tpuc_cv18.loaded import load_model
+
+        return load_model(data, source, self.target, written=instructions)
+
     def networks(self, data: bytes, source: str = "<bytes>") -> Sequence[NetworkEntry]:
         from tpuc_cv18.loaded import networks_in
 

@@ -25,14 +25,16 @@ _BYTES = {TensorType.INT8: "i8", TensorType.UINT8: "u8"}
 
 
 class LoadedCviModel(SimulatedModel):
-    """One program of a file, decoded once."""
+    """One program of a file, decoded once. `written`: the instructions that it was written with, if they are known."""
 
     ddr_spaces = ("gmem",)
 
-    def __init__(self, data: bytes, source: str, target: Target, index: int) -> None:
+    def __init__(
+        self, data: bytes, source: str, target: Target, index: int, written: Sequence[Instruction] | None = None
+    ) -> None:
         self._data, self._target = data, target
         self._model = CviModel.from_bytes(data, target)
-        self._simulator = Simulator(self._model, index, source)
+        self._simulator = Simulator(self._model, index, source, written)
         inputs = [_input_info(tensor) for tensor in self._simulator.inputs]
         outputs = [tensor_info(tensor, is_input=False) for tensor in self._simulator.outputs]
         super().__init__(self._simulator, inputs, outputs)
@@ -107,10 +109,12 @@ def _input_info(tensor: Tensor) -> TensorInfo:
     return replace(info, element=element, rounds_evenly=True)
 
 
-def load_model(data: bytes, source: str, target: Target, index: int = 0) -> LoadedCviModel:
+def load_model(
+    data: bytes, source: str, target: Target, index: int = 0, written: Sequence[Instruction] | None = None
+) -> LoadedCviModel:
     """Decode one program of a file; CorruptFile, IllegalCommand and Unsupported errors name the file."""
     with errors_name(source):
-        return LoadedCviModel(data, source, target, index)
+        return LoadedCviModel(data, source, target, index, written)
 
 
 def networks_in(data: bytes, source: str, target: Target) -> list[NetworkEntry]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from tpuc.api import (
@@ -10,6 +10,7 @@ from tpuc.api import (
     DecodedStreams,
     Engine,
     IllegalCommand,
+    Instruction,
     Region,
     UsageError,
     show_region,
@@ -42,16 +43,23 @@ class Simulator(FileSimulator):
     memory_sizes: tuple[int, ...]
     """Bytes that the program needs behind each base register; allocated by the first run."""
 
-    def __init__(self, model: CviModel, program: int = 0, source: str = "cvimodel") -> None:
+    def __init__(
+        self,
+        model: CviModel,
+        program: int = 0,
+        source: str = "cvimodel",
+        written: Sequence[Instruction] | None = None,
+    ) -> None:
         super().__init__(source, Machine(model.target))
         self.model = model
         if not 0 <= program < len(model.programs):
             raise UsageError(f"{source}: no program {program}; the file has {len(model.programs)}")
         self.program = model.programs[program]
+        known = None if written is None else iter(written)
         self.steps = tuple(
             step
             for number, routine in enumerate(self.program.routines)
-            for step in _decode_routine(model, self.program, routine, f"{source}: routine {number}")
+            for step in _decode_routine(model, self.program, routine, f"{source}: routine {number}", known)
         )
         weights = model.section(SectionKind.WEIGHT)
         self._weights = np.frombuffer(weights.data if weights else b"", np.uint8)
@@ -113,7 +121,9 @@ class Simulator(FileSimulator):
 # -- loading -----------------------------------------------------------------------------------------------------------
 
 
-def _decode_routine(model: CviModel, program: Program, routine: Routine, where: str) -> list[Step]:
+def _decode_routine(
+    model: CviModel, program: Program, routine: Routine, where: str, known: Iterator[Instruction] | None
+) -> list[Step]:
     try:
         match routine.body:
             case CpuRoutine(function, arguments):
@@ -123,7 +133,7 @@ def _decode_routine(model: CviModel, program: Program, routine: Routine, where: 
                 )
                 return [HostStep(function, read_arguments(arguments), inputs, outputs)]
             case TpuRoutine():
-                segments = load_segments(model, routine.body)
+                segments = load_segments(model, routine.body, known)
     except (CorruptFile, IllegalCommand) as error:
         raise type(error)(f"{where}: {error}") from error
     return [_decode_segment(segment, f"{where}: segment {index}") for index, segment in enumerate(segments)]
@@ -137,11 +147,14 @@ def _tensor(model: CviModel, program: Program, name: str) -> Tensor:
     return Tensor(name, weight.type, weight.shape, WEIGHTS, weight.offset)
 
 
-def load_segments(model: CviModel, body: TpuRoutine) -> list[Segment]:
-    """Decode the commands of a TPU routine. Like the runtime, prefer a command buffer to a DMA buffer."""
+def load_segments(model: CviModel, body: TpuRoutine, known: Iterator[Instruction] | None = None) -> list[Segment]:
+    """Decode the commands of a TPU routine. Like the runtime, prefer a command buffer to a DMA buffer.
+
+    `known` yields the instructions of command buffers where they are known.
+    """
     cmdbuf = model.section(SectionKind.CMDBUF, body.cmdbuf) if body.cmdbuf else None
     if cmdbuf is not None:
-        return decode_cmdbuf(cmdbuf.data, model.target)
+        return decode_cmdbuf(cmdbuf.data, model.target, known)
     dmabuf = model.section(SectionKind.DMABUF, body.dmabuf) if body.dmabuf else None
     if dmabuf is not None:
         return decode_dmabuf(dmabuf.data, model.target)

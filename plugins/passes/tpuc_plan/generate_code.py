@@ -10,6 +10,7 @@ from tpuc.api import (
     ARTIFACT,
     CONSTANTS,
     MEMORY_PLAN,
+    RECORDED,
     Chip,
     CompiledLayout,
     ConstantImage,
@@ -73,15 +74,18 @@ class GenerateCode(Pass):
     def _generate(self, chip: Chip, module: Module, context: PassContext) -> bytes:
         asm = chip.assembler()
         cycles = Cycles(chip, Plan.of(module).order_profiles)
-        how = {"is_test": bool(context.options.get("is_test")), "is_quick": context.options.get("opt") == FIRST_FIT}
-        emitter = Emitter(cycles, asm, address_of, _coefficients, **how)
+        is_test, is_quick = bool(context.options.get("is_test")), context.options.get("opt") == FIRST_FIT
+        emitter = Emitter(cycles, asm, address_of, _coefficients, is_test=is_test, is_quick=is_quick)
         emitter.run(PlannedFunction.of(context, module))
         plan = context.find(MEMORY_PLAN)
         if plan is not None:
             layers = layer_commands(module, emitter.operations, asm.instructions)
             context.leave(MEMORY_PLAN, replace(plan, layers=tuple(layers)))
         record_states(module, asm)
-        return chip.write(module, _layout(module, context, tuple(emitter.host_calls)), asm)
+        data = chip.write(module, _layout(module, context, tuple(emitter.host_calls)), asm)
+        if is_quick:
+            context.leave(RECORDED, (data, asm.instructions))
+        return data
 
 
 def _coefficients(operation: Operation) -> int:

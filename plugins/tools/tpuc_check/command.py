@@ -386,6 +386,10 @@ def whole(
 
 
 def _compiled(session: Any, module: Module, table: Any) -> LoadedModel:
-    loaded = session.chip.load(session.build(module, table).data, module.name)
+    built = session.build(module, table)
+    if built.instructions is None:
+        loaded = session.chip.load(built.data, module.name)
+    else:
+        loaded = session.chip.load_written(built.data, module.name, built.instructions)
     loaded.check()
     return loaded

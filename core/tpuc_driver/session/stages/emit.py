@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tpuc.schedule.results import ARTIFACT, CONSTANTS, MEMORY_PLAN, ConstantImage
+from tpuc.schedule.results import ARTIFACT, CONSTANTS, MEMORY_PLAN, RECORDED, ConstantImage
 
 from tpuc_driver.session.configuration import Configuration
 from tpuc_driver.session.values import Built, Staged
@@ -13,4 +13,6 @@ def emit(configuration: Configuration, planned: Staged) -> tuple[Built, Constant
     context = configuration.context(dict(planned.results), planned.mode)
     with configuration.clock.timed("generate"):
         configuration.manager(context).run(planned.module, ["generate-code"], "generate")
-    return Built(planned.module, context.result(ARTIFACT), context.find(MEMORY_PLAN)), context.find(CONSTANTS)
+    data, recorded = context.result(ARTIFACT), context.find(RECORDED)
+    instructions = recorded[1] if recorded is not None and recorded[0] is data else None  # else a hook changed the file
+    return Built(planned.module, data, context.find(MEMORY_PLAN), instructions), context.find(CONSTANTS)

@@ -37,20 +37,24 @@ class Cv18Instruction(EncodedInstruction):
         return self if self.target is target else replace(self, target=target)
 
     def check_region(self, region: Region) -> None:
-        check_region(self.mnemonic(), region, self.target)
+        if not is_legal(region, self.target):
+            check_region(self.mnemonic(), region, self.target)
 
     def shown_value(self, name: str, value: Any) -> Any:
         return f"[{format_address(value)}]" if name in ("bias", "table") and isinstance(value, int) else value
 
 
+def is_legal(region: Region, target: Target) -> bool:
+    """True if a region is within its memory."""
+    if region.space != "lmem":
+        return 0 <= region.start <= region.end <= BASE_REGISTERS << GMEM_BITS
+    within = 0 <= region.start <= region.end <= LANE_BYTES
+    return within and 0 <= region.first_lane < region.end_lane <= target.lanes
+
+
 def check_region(mnemonic: str, region: Region, target: Target) -> None:
     """Raise IllegalCommand for regions outside their memory."""
-    if region.space == "lmem":
-        within = 0 <= region.start <= region.end <= LANE_BYTES
-        legal = within and 0 <= region.first_lane < region.end_lane <= target.lanes
-    else:
-        legal = 0 <= region.start <= region.end <= BASE_REGISTERS << GMEM_BITS
-    if not legal:
+    if not is_legal(region, target):
         raise IllegalCommand(
             f"{mnemonic}: bytes {region.start:#x}..{region.end:#x} of lanes {region.first_lane}..{region.end_lane - 1} "
             f"are outside {region.space}; move or split the tensor"

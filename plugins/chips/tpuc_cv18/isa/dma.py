@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -313,7 +314,7 @@ class TensorCopy(_Transfer):
         super().check()
         name = self.mnemonic()
         (n, *inner), (m, *outer) = self.shape, self.result_shape()
-        if n != m or np.prod(inner, dtype=np.int64) != np.prod(outer, dtype=np.int64):
+        if n != m or math.prod(inner) != math.prod(outer):
             raise IllegalCommand(
                 f"{name}: shape {self.shape} to {self.result_shape()}: n or the number of elements differs"
             )

