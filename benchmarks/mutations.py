@@ -24,7 +24,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=20000, help="how many")
     parser.add_argument("--seed", type=int, default=0, help="the first one")
-    parser.add_argument("--only", action="append", default=[], choices=sorted(formats_of()), help="this format alone")
+    parser.add_argument(
+        "--only", action="append", default=[], choices=["network", *sorted(formats_of())], help="this format alone"
+    )
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep the folders of runs that lead to faults")
     arguments = parser.parse_args()
     tally, faults, start = Tally(), 0, time.perf_counter()

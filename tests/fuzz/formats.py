@@ -96,6 +96,30 @@ def damaged_plan(content: bytes, random: Random) -> bytes:
     return json.dumps(whole).encode("utf-8", "surrogatepass")
 
 
+def damaged_checkpoint(content: bytes, random: Random) -> bytes:
+    """A JSON file of a language model, or its tensors."""
+    if content.startswith(b"{"):
+        return damaged_plan(content, random)
+    if random.random() < 0.2:
+        return damaged_binary(content, random)
+    size = int.from_bytes(content[:8], "little")
+    header, rest = json.loads(content[8 : 8 + size]), content[8 + size :]
+    entry, other = (header[choose(sorted(header), random)] for _ in range(2))
+    match int(random.integers(5)):
+        case 0:
+            entry["data_offsets"][int(random.integers(2))] = choose((*EXTREMES, *JSON_VALUES), random)
+        case 1:
+            entry["data_offsets"] = other["data_offsets"]
+        case 2:
+            entry["shape"][int(random.integers(len(entry["shape"])))] = choose((*EXTREMES, *JSON_VALUES), random)
+        case 3:
+            entry["dtype"] = choose(("F64", "F16", "BF16", "I8", "F8_E4M3", *JSON_VALUES), random)
+        case _:
+            return content[:8] + damaged_plan(content[8 : 8 + size], random) + rest
+    text = json.dumps(header).encode("utf-8", "surrogatepass")
+    return len(text).to_bytes(8, "little") + text + rest
+
+
 # Text
 
 

@@ -200,6 +200,27 @@ def _change_attribute(graph: onnx.GraphProto, random: Random) -> None:
             attribute.f = _choose((0.0, -1.0, np.inf, np.nan, 1e30), random)
 
 
+def _change_list(graph: onnx.GraphProto, random: Random) -> None:
+    """A number of a list: beyond what it counts, or the place of another node, which makes trees cyclic."""
+    lists = [one for node in graph.node for one in node.attribute if one.ints or one.floats or one.strings]
+    if not lists:
+        return
+    attribute = _choose(lists, random)
+    kind = next(kind for kind in ("ints", "floats", "strings") if getattr(attribute, kind))
+    values = getattr(attribute, kind)
+    place = int(random.integers(len(values)))
+    match int(random.integers(5)):
+        case 0:
+            del values[place]
+        case 1:
+            values.append(values[place])
+        case 2 if kind != "strings":
+            extremes: tuple[Any, ...] = (np.nan, np.inf, -1e38, 1e-40, 0.0) if kind == "floats" else EXTREMES
+            values[place] = _choose(extremes, random)
+        case _:
+            values[place] = _choose([*values], random)
+
+
 def _lose_attribute(graph: onnx.GraphProto, random: Random) -> None:
     nodes = [node for node in graph.node if node.attribute]
     if nodes:
@@ -260,6 +281,8 @@ ONNX_MUTATIONS = (
     _repeat_node,
     _change_attribute,
     _change_attribute,
+    _change_list,
+    _change_list,
     _lose_attribute,
     _add_attribute,
     _change_ends,

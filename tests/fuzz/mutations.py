@@ -101,6 +101,11 @@ ARCHIVES = (
 )
 
 
+GENERATE = "generate --prompt w5 --max-tokens 2 --tokenizer lm"
+STATES = ("h=h2", "d=d2", "h=d2", "h=h", "=", "h=", "=h2", "x=out", "h=h2=h2", "h", "é=\x1b", "h2=h")
+LAYOUTS = ("", "", " --layout zephyr", " --layout arduino", " --layout esp-idf")
+
+
 def formats_of() -> Mapping[str, Format]:
     """The formats whose sound files `prepare` makes."""
     lowered = [f"n_{chip}_int8_sym_{stage}.mlir" for chip in ("bm1684x", "cv183x") for stage in ("tpu", "final")]
@@ -130,6 +135,21 @@ def formats_of() -> Mapping[str, Format]:
         ),
         "cvimodel": Format(["n_cv183x.cvimodel"], formats.damaged_binary, COMPILED),
         "archive": Format(["n_c.tar"], formats.damaged_archive, ARCHIVES),
+        "language model": Format(
+            [f"lm/{name}" for name in ("config.json", "model.safetensors", "model.safetensors")],
+            formats.damaged_checkpoint,
+            [
+                "compile lm --chip bm1684x --quantize f16 --dim seq=4 -o o.bmodel",
+                "check lm --chip bm1684x",
+                "transform --model-name n --model-def lm --mlir o.mlir",
+            ],
+        ),
+        "tokenizer": Format(
+            [f"lm/{name}" for name in ("tokenizer.json", "tokenizer_config.json", "config.json")],
+            formats.damaged_checkpoint,
+            [f"{GENERATE} n_lm.bmodel --chat", f"{GENERATE} n_lm.bmodel"],
+        ),
+        "language program": Format(["n_lm.bmodel"], formats.damaged_binary, [f"{GENERATE} {{file}}"]),
     }
 
 
@@ -174,9 +194,22 @@ def prepare(folder: Path) -> None:
         plan = [f"--memory-plan={folder / 'n_plan.json'}"] if chip == "bm1684x" else []
         options = ["--quantize=int8", f"--calibration-table={at['n_table']}", f"--work-dir={folder}"]
         steps += [["deploy", f"--mlir={at['n.mlir']}", f"--chip={chip}", *options, *plan, "-o", output]]
+    prepare_language_model(folder / "lm")
+    small = ["--chip=bm1684x", "--quantize=f16", "--dim=seq=4"]
+    steps += [["compile", str(folder / "lm"), *small, "-o", str(folder / "n_lm.bmodel")]]
     for step in steps:
         if main(step) != 0:
             raise AssertionError(f"tpuc {' '.join(step)} failed")
+
+
+def prepare_language_model(folder: Path) -> None:
+    """The smallest decoder that there can be, with a tokenizer and a chat template."""
+    from tests.frontends.llm.models import write_model
+    from tests.frontends.llm.test_generate import TEMPLATE, write_tokenizer
+
+    sizes = {"hidden_size": 8, "intermediate_size": 8, "head_dim": 4, "num_attention_heads": 2}
+    write_model(folder, "llama", num_hidden_layers=1, num_key_value_heads=1, max_position_embeddings=16, **sizes)
+    write_tokenizer(folder, chat_template=TEMPLATE, bos_token="<s>", add_bos_token=True)
 
 
 class Runs:
@@ -218,6 +251,11 @@ class Runs:
         form = formats_of()[name]
         file = formats.choose(form.files, random)
         target = self._place / file
+        if target.parent != self._place:
+            target.parent.unlink()
+            target.parent.mkdir()
+            for path in (self._sound / file).parent.iterdir():
+                (target.parent / path.name).symlink_to(path)
         target.unlink(missing_ok=True)
         target.write_bytes(form.damage((self._sound / file).read_bytes(), random))
         shown = file.replace("_weight.npz", ".mlir") if name == "weights" else file
@@ -256,7 +294,13 @@ class Runs:
             mode = "int8"  # what it states itself
         if random.random() < 0.5:
             return f"transform --model-name n --model-def {names[0]}{data} --mlir o.mlir"
-        return f"compile {names[0]}{data} --chip {chip} --quantize {mode} -o o{suffix}"
+        more = formats.choose(LAYOUTS, random) if chip == "c" else ""
+        if more:
+            suffix = ""
+        if chosen == "streamed":
+            pairs = {str(formats.choose(STATES, random)) for _ in range(2)}
+            more += " --state internal" + "".join(f" --state-pair {pair}" for pair in sorted(pairs))
+        return f"compile {names[0]}{data} --chip {chip} --quantize {mode}{more} -o o{suffix}"
 
     def _again(self) -> None:
         self.child.stop()

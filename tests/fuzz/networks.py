@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -24,10 +25,13 @@ def networks() -> dict[str, Files]:
         "functions": {".onnx": functions()},
         "stated": {".onnx": stated()},
         "masked": {".onnx": masked()},
+        "learned": {".onnx": learned()},
+        "streamed": {".onnx": streamed()},
         "caffe": caffe(),
         "boxes": {".prototxt": boxes().encode()},
         "tflite": {".tflite": tflite()},
         "blocks": {".tflite": blocks()},
+        "landmarks": {".tflite": landmarks()},
         **{name: {".tflite": content} for name, content in control().items()},
         **tensorflow(),
     }
@@ -124,6 +128,47 @@ def masked() -> bytes:
         helper.make_node("Pow", ["d", "zero"], ["out"]),
     ]
     return _model(nodes, constants)
+
+
+def learned() -> bytes:
+    """Trees, vectors, and what encodes columns for them (ai.onnx.ml)."""
+    from tests.frontends.onnx.test_learned import ML, said, trees
+
+    random = np.random.default_rng(0)
+    made = said(random, trees(random, 3, 3, ["BRANCH_LEQ", "BRANCH_GT"], missing=True), "target", [0, 1], -1.0)
+    vectors = {"vectors_per_class": [2, 1, 2], "support_vectors": [0.5, -1.0, 0.25, 2.0] * 5, "rho": [0.1, -0.2, 0.3]}
+    vectors |= {"coefficients": [0.5, -0.75] * 5, "kernel_type": "RBF", "kernel_params": [0.5, 0.0, 3.0]}
+    vectors |= {"prob_a": [-1.0, -2.0, -0.5], "prob_b": [0.1, 0.0, 0.2], "classlabels_ints": [3, 1, 2]}
+    nodes = [
+        helper.make_node("Reshape", ["x", "rows"], ["r"]),
+        helper.make_node("Scaler", ["r"], ["c"], domain=ML, offset=[0.5, 0.0, 1.0, -1.0], scale=[1.0, 2.0, 0.5, 1.0]),
+        helper.make_node("TreeEnsembleRegressor", ["c"], ["t"], domain=ML, n_targets=2, **made),
+        helper.make_node("SVMClassifier", ["c"], ["label", "p"], domain=ML, **vectors),
+        helper.make_node("OneHotEncoder", ["label"], ["h"], domain=ML, cats_int64s=[1, 2, 3]),
+        helper.make_node("Concat", ["t", "p", "h"], ["out"], axis=1),
+    ]
+    model = onnx.ModelProto.FromString(_model(nodes, {"rows": np.array([64, 4])}))
+    model.opset_import.append(helper.make_opsetid(ML, 3))
+    return model.SerializeToString()
+
+
+def streamed() -> bytes:
+    """A frame and two states, which are outputs again."""
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node("Add", ["c", "h"], ["out"]),
+        helper.make_node("Relu", ["out"], ["h2"]),
+        helper.make_node("Slice", ["d", "one", "last", "axis"], ["old"]),
+        helper.make_node("Concat", ["old", "out"], ["d2"], axis=1),
+    ]
+    constants = {"w": np.resize(np.linspace(-1, 1, 7, dtype=np.float32), (4, 4, 3, 3))}
+    constants |= {name: np.array([value]) for name, value in (("one", 4), ("last", 8), ("axis", 1))}
+    model = onnx.ModelProto.FromString(_model(nodes, constants))
+    for name, channels in (("h", 4), ("d", 8)):
+        shape = (1, channels, 8, 8)
+        model.graph.input.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, shape))
+        model.graph.output.append(helper.make_tensor_value_info(f"{name}2", TensorProto.FLOAT, shape))
+    return model.SerializeToString()
 
 
 def glue() -> bytes:
@@ -305,6 +350,33 @@ def blocks() -> bytes:
         Node("ONE_HOT", ["h", "d", "on", "off"], ["y"], ("OneHotOptions", {"Axis": -1})),
     ]
     return tflite_file(tensors, nodes, ["x"], ["r", "y"])
+
+
+def landmarks() -> bytes:
+    """Custom operators, whose options are structures in memory or name themselves."""
+    from flatbuffers import flexbuffers
+
+    from tests.frontends.tflite.files import Node, Tensor, tflite_file
+
+    crop = {"left_rotation_idx": 1, "right_rotation_idx": 4, "output_height": 8, "output_width": 6, "scale_x": 1.5}
+    crop |= {"scale_y": 1.25, "subset_idxs": [1, 4, 5], "target_rotation_radians": 0.3}
+    pooling = struct.pack("<6i", 1, 2, 2, 2, 2, 0)
+    shapes = {"points": (1, 9, 3), "moves": (1, 4, 4), "x": (1, 8, 8, 2), "y": (1, 8, 6, 2), "p": (1, 4, 3, 2)}
+    shapes |= {"places": (1, 4, 3, 2), "u": (1, 8, 6, 2), "moved": (1, 9, 3)}
+    sized = {"output_height": 8, "output_width": 6}
+    options = [
+        ("Landmarks2TransformMatrix", "points", "moves", bytes(flexbuffers.Dumps(crop))),
+        ("TransformTensorBilinear", "x moves", "y", bytes(flexbuffers.Dumps(sized))),
+        ("MaxPoolingWithArgmax2D", "y", "p places", pooling),
+        ("MaxUnpooling2D", "p places", "u", pooling),
+        ("TransformLandmarks", "points moves", "moved", b""),
+    ]
+    nodes = [
+        Node("CUSTOM", operands.split(), results.split(), custom=name, custom_options=data, version=2)
+        for name, operands, results, data in options
+    ]
+    tensors = [Tensor(name, shape) for name, shape in shapes.items()]
+    return tflite_file(tensors, nodes, ["points", "x"], ["u", "moved"])
 
 
 def control() -> Mapping[str, bytes]:

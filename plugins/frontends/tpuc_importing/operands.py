@@ -30,6 +30,17 @@ def required_constant(node: ForeignNode, build: ImportBuilder, index: int, meani
     return array
 
 
+def check_places(node: ForeignNode, build: ImportBuilder, index: int, extents: int | Sequence[int]) -> None:
+    """Raise ValueError if a constant operand has an index beyond `extents`: one, or one for each number of a row."""
+    places = build.constant(node.inputs[index])
+    if places is None:
+        return
+    limits = np.broadcast_to(np.asarray(extents), places.shape)
+    wrong = (places < -limits) | (places >= limits)
+    if wrong.any():
+        raise ValueError(f"index {places[wrong][0]} is beyond the extent {limits[wrong][0]}")
+
+
 def integers(array: Array | Sequence[int]) -> tuple[int, ...]:
     """Return a constant as a list of integers."""
     return tuple(int(item) for item in np.asarray(array).reshape(-1))

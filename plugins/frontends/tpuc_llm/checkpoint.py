@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -125,20 +126,32 @@ def _header(path: Path) -> Mapping[str, StoredTensor]:
     if not isinstance(header, dict):  # pyright: ignore[reportUnnecessaryIsInstance]  # files hold anything
         raise damaged
     found: dict[str, StoredTensor] = {}
+    places: list[tuple[int, int]] = []
     for name, entry in header.items():
         if name == "__metadata__":
             continue
         try:
-            dtype, shape = str(entry["dtype"]), tuple(int(extent) for extent in entry["shape"])
-            first, last = (int(place) for place in entry["data_offsets"])
+            dtype, shape, (first, last) = entry["dtype"], _whole(entry["shape"]), _whole(entry["data_offsets"])
         except (KeyError, TypeError, ValueError) as error:
             raise damaged from error
-        if dtype not in TYPES:
+        if dtype not in list(TYPES):
             raise InvalidModel(
                 f"{path}: tensor '{name}' is stored as {dtype}; {', '.join(TYPES)} are read. Convert the model to BF16."
             )
         wanted = math.prod(shape) * np.dtype(TYPES[dtype]).itemsize
-        if min(shape, default=0) < 0 or not 0 <= first <= last <= size - 8 - length or last - first != wanted:
+        if not first <= last <= size - 8 - length or last - first != wanted:
             raise damaged
         found[name] = StoredTensor(path, dtype, shape, 8 + length + first)
+        places.append((first, last))
+    places.sort()
+    if any(first < before for (_, before), (first, _) in pairwise(places)):
+        raise damaged  # bytes that are several tensors would make a large model of a small file
+    return found
+
+
+def _whole(numbers: Any) -> tuple[int, ...]:
+    """Return whole numbers from 0. Raises TypeError or ValueError for anything else."""
+    found = tuple(numbers)
+    if any(type(number) is not int or number < 0 for number in found):
+        raise ValueError(numbers)
     return found

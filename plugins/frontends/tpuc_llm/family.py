@@ -7,6 +7,7 @@ names its class.
 from __future__ import annotations
 
 import math
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -110,27 +111,31 @@ class Reader:
         """The error for a configuration that is not built."""
         return Unsupported(f"{self.checkpoint.folder / CONFIG}: {what}")
 
-    def extent(self, key: str, default: int | None = None) -> int:
-        """Return a whole number above 0."""
+    def extent(self, key: str, default: int | None = None, most: int = (1 << 31) - 1) -> int:
+        """Return a whole number from 1 to `most`."""
         value = self.values.get(key)
         value = default if value is None else value
-        if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < 1 << 31:
-            raise self.refuse(f"{key} is {value!r}, it has to be a whole number above 0. Check the file.")
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= most:
+            raise self.refuse(
+                f"{key} is {_short(value)}, it has to be a whole number from 1 to {most:,}. Check the file."
+            )
         return value
 
     def number(self, key: str, default: float | None = None) -> float:
         """Return a finite number above 0."""
         value = self.values.get(key)
         value = default if value is None else value
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
-            raise self.refuse(f"{key} is {value!r}, it has to be a number above 0. Check the file.")
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= sys.float_info.max:
+            raise self.refuse(f"{key} is {_short(value)}, it has to be a number above 0. Check the file.")
         return float(value)
 
     def require(self, key: str, values: Sequence[Any]) -> None:
         """Refuse a value of a key that is there and none of these."""
         if key in self.values and self.values[key] not in values:
             shown = " or ".join(str(value) for value in values)
-            raise self.refuse(f"{key} is {self.values[key]!r}, and only {shown} is built here. Choose another model.")
+            raise self.refuse(
+                f"{key} is {_short(self.values[key])}, and only {shown} is built here. Choose another model."
+            )
 
     def frequencies(self, head_size: int) -> Array:
         """Return the radians per position of every pair; scaled rotary positions are refused by name.
@@ -139,24 +144,34 @@ class Reader:
         """
         rope: Any = self.values.get("rope_parameters") or self.values.get("rope_scaling") or {}
         if not isinstance(rope, dict):
-            raise self.refuse(f"rope_scaling is {rope!r}, it has to be an object. Check the file.")
+            raise self.refuse(f"rope_scaling is {_short(rope)}, it has to be an object. Check the file.")
         inner = Reader(self.checkpoint, {**rope})
         kind = inner.values.get("rope_type") or inner.values.get("type") or "default"
         base = inner.number("rope_theta", self.number("rope_theta", 10000.0))
-        plain = base ** (-np.arange(head_size // 2) / (head_size / 2))
+        with np.errstate(over="ignore"):
+            plain = base ** (-np.arange(head_size // 2) / (head_size / 2))
+        if not np.isfinite(plain).all():
+            raise self.refuse(f"rope_theta is {base!r}, which makes rotary positions infinite. Check the file.")
         if kind == "default":
             return plain
         if kind == "llama3":
             return _llama3(inner, plain)
         raise self.refuse(
-            f"rotary positions of type {kind!r} are not built; default and llama3 are. Choose another model."
+            f"rotary positions of type {_short(kind)} are not built; default and llama3 are. Choose another model."
         )
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:80]}..."
 
 
 def _llama3(rope: Reader, plain: Array) -> Array:
     """Scale low frequencies by `factor`, keep high ones, and blend between them (Llama 3.1's published rule)."""
     factor, original = rope.number("factor"), rope.number("original_max_position_embeddings")
     low, high = rope.number("low_freq_factor"), rope.number("high_freq_factor")
+    if low >= high:
+        raise rope.refuse(f"low_freq_factor is {low!r}, it has to be below high_freq_factor, {high!r}. Check the file.")
     turns = original * plain / (2 * math.pi)
     share = np.clip((turns - low) / (high - low), 0.0, 1.0)
     return plain * (share + (1 - share) / factor)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 from tpuc.api import LoadedModel, UsageError, numpy_dtype
 from tpuc_ops.arrays import Array
 
-from tpuc_llm.model import MASKED
+from tpuc_llm.model import LONGEST, MASKED
 
 Load = Callable[[str], LoadedModel]
 Run = Callable[[LoadedModel, dict[str, Array]], dict[str, Array]]
@@ -30,13 +31,14 @@ class CompiledDecoder:
     """Networks that stay loaded; None: all of them."""
     position: int = 0
     """Tokens whose keys and values are known."""
-    _length: int = 0
+    _sizes: tuple[int, int] = (0, 0)
+    """Tokens of a prompt and numbers of a state, as the first network says."""
     _loaded: dict[str, LoadedModel] = field(default_factory=dict[str, LoadedModel])
     _history: list[tuple[Array, Array]] = field(default_factory=list[tuple[Array, Array]])
 
     def __post_init__(self) -> None:
-        missing = [name for name in ("embedding", "embedding_cache", "block_0", "block_cache_0", "lm_head")
-                   if name not in self.names]  # fmt: skip
+        blocks = [f"{kind}_{index}" for index in range(max(self.layers, 1)) for kind in ("block", "block_cache")]
+        missing = [name for name in ("embedding", "embedding_cache", *blocks, "lm_head") if name not in self.names]
         if missing:
             raise UsageError(
                 f"the file has no network '{missing[0]}', so it is no language model; compile a model's folder."
@@ -50,9 +52,12 @@ class CompiledDecoder:
     @property
     def length(self) -> int:
         """Tokens of the longest prompt, and of prompt and answer together."""
-        if not self._length:
-            self._length = self._network("embedding").inputs[0].shape[1]
-        return self._length
+        return math.prod(self._network("embedding").inputs[0].shape)
+
+    @property
+    def vocabulary(self) -> int:
+        """Tokens that the model knows."""
+        return math.prod(self._network("lm_head").outputs[0].shape)
 
     def prefill(self, ids: Sequence[int]) -> Array:
         """Take a prompt; return the logits behind its last token: [vocabulary].
@@ -64,6 +69,7 @@ class CompiledDecoder:
             raise UsageError(
                 f"the prompt has {count} tokens, the file takes 1 to {length}; compile it with --dim seq=N for more."
             )
+        self._check_tokens(ids)
         tokens = np.zeros((1, length), np.int32)
         tokens[0, :count] = ids
         (states,) = self._run("embedding", tokens)
@@ -73,11 +79,11 @@ class CompiledDecoder:
         self._history = []
         for layer in range(self.layers):
             states, keys, values = self._run(f"block_{layer}", states, positions, mask)
-            keys, values = keys.copy(), values.copy()
+            keys, values = (array.reshape(1, length, -1).copy() for array in (keys, values))
             keys[:, count:], values[:, count:] = 0, 0
             self._history.append((keys, values))
         self.position = count
-        return self._head(states[:, count - 1])
+        return self._head(states.reshape(1, length, -1)[:, count - 1])
 
     def step(self, token: int) -> Array:
         """Take one more token; return the logits behind it: [vocabulary]. Raises UsageError when the file is full."""
@@ -86,15 +92,16 @@ class CompiledDecoder:
             raise UsageError(
                 f"the file holds {length} tokens of prompt and answer; compile it with --dim seq=N for more."
             )
+        self._check_tokens([token])
         (states,) = self._run("embedding_cache", np.array([[token]], np.int32))
         mask = np.where(np.arange(length + 1) < place, 0.0, MASKED)[None, None, None]
         mask[..., length] = 0.0
         positions = np.array([[place]], np.int32)
         for layer, (keys, values) in enumerate(self._history):
             states, key, value = self._run(f"block_cache_{layer}", states, positions, mask, keys, values)
-            keys[:, place], values[:, place] = key[:, 0], value[:, 0]
+            keys[:, place], values[:, place] = key.reshape(1, -1), value.reshape(1, -1)
         self.position = place + 1
-        return self._head(states[:, 0])
+        return self._head(states)
 
     def cycles(self, profiles: Sequence[str]) -> tuple[int, int] | None:
         """Return predicted cycles until the first token, and of each next one; None without a timing model."""
@@ -116,8 +123,40 @@ class CompiledDecoder:
         if name not in self._loaded:
             if self.kept is not None and len(self._loaded) >= self.kept:
                 del self._loaded[next(iter(self._loaded))]
-            self._loaded[name] = self.load(name)
+            loaded = self.load(name)
+            self._check_sizes(name, loaded)
+            self._loaded[name] = loaded
         return self._loaded[name]
+
+    def _check_tokens(self, ids: Sequence[int]) -> None:
+        if max(ids) >= self.vocabulary:
+            raise UsageError(
+                f"the tokenizer has a token {max(ids)}, the file {self.vocabulary} of them; take the tokenizer of this "
+                "model."
+            )
+
+    def _check_sizes(self, name: str, loaded: LoadedModel) -> None:
+        """Refuse a network whose inputs and outputs are not those of its name: the file may be anything."""
+        taken, given = ([math.prod(info.shape) for info in infos] for infos in (loaded.inputs, loaded.outputs))
+        if name == "embedding" and len(taken) == len(given) == 1 and 1 < taken[0] <= LONGEST:
+            self._sizes = taken[0], given[0] // taken[0]
+        length, hidden = self._sizes if self._sizes[0] or name == "embedding" else self._embedded()
+        kept = given[-1] if given else 0
+        wanted = {
+            "embedding": ([length], [length * hidden]),
+            "embedding_cache": ([1], [hidden]),
+            "lm_head": ([hidden], [kept]),
+            "block": ([length * hidden, length, length * length], [length * hidden, kept, kept]),
+            "block_cache": ([hidden, 1, length + 1, *[length * kept] * 2], [hidden, kept, kept]),
+        }[name.rstrip("0123456789").rstrip("_")]
+        if not hidden or not kept or (taken, given) != wanted:
+            raise UsageError(
+                f"network '{name}' does not take or give what a language model's does; compile a model's folder."
+            )
+
+    def _embedded(self) -> tuple[int, int]:
+        self._network("embedding")
+        return self._sizes
 
     def _run(self, name: str, *arrays: Array) -> list[Array]:
         loaded = self._network(name)

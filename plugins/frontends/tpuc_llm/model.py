@@ -19,6 +19,8 @@ GROUP = "tpuc.llm_families"
 SEQUENCE = "seq"
 MASKED = -10000.0
 """Added to the scores of positions that a token must not see, as the vendor's converter does."""
+LONGEST = 1 << 15
+"""Tokens; the scores of a longer prompt fit into the memory of no chip."""
 MODE = "mode"
 """Stored as the mode's own floats."""
 
@@ -52,6 +54,11 @@ class LanguageModel:
         length = options.dims.get(SEQUENCE, shape.context)
         if length < 2 or length > shape.context:
             raise UsageError(f"{folder}: --dim seq={length}: the model takes 2 to {shape.context} tokens.")
+        if length > LONGEST:
+            raise UsageError(
+                f"{folder}: a prompt of {length:,} tokens needs a mask of {length:,} x {length:,}; give --dim seq=N "
+                f"for at most {LONGEST:,} tokens."
+            )
         if options.batch not in (None, 1):
             raise Unsupported(f"{folder}: --batch {options.batch}: language models are built for one sequence.")
         return LanguageModel(checkpoint, family, shape, length, options.model_name or folder.name)

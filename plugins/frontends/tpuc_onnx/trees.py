@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from onnx import TensorProto
+from tpuc.api import Unsupported
 from tpuc_ops.arrays import Array
 
 from tpuc_onnx.decisions import attribute, both, decided, decided_by_one, floats, labels_of, transformed
@@ -24,8 +25,11 @@ _COMPARED = {
     "BRANCH_LEQ": "LessOrEqual",
     "BRANCH_LT": "Less",
 }
+_LISTS = [f"nodes_{name}" for name in ("featureids", "values", "modes", "truenodeids", "falsenodeids")]
 _MOST = 1 << 24
 """Numbers of the matrix from decisions to leaves, padded to the largest tree."""
+_MOST_SAID = 1 << 26
+"""Numbers of the matrix from leaves to what they say."""
 
 
 @dataclass(frozen=True)
@@ -46,17 +50,28 @@ class Ensemble:
     """Of a node by its tree and its number."""
 
 
-def read(attributes: Mapping[str, Any]) -> Ensemble:
-    """The trees in the order of their first node."""
+def read(script: Script) -> Ensemble:
+    """The trees in the order of their first node. Raises ValueError for lists that do not fit each other."""
+    attributes = script.node.attributes
     numbers = list(zip(attributes["nodes_treeids"], attributes["nodes_nodeids"], strict=True))
+    for name in _LISTS:
+        if len(attributes[name]) != len(numbers):
+            raise ValueError(f"{name} has {len(attributes[name])} entries for {len(numbers)} nodes")
     places = {(int(tree), int(node)): index for index, (tree, node) in enumerate(numbers)}
     roots: dict[int, int] = {}
     for index, (tree, _) in enumerate(numbers):
         roots.setdefault(int(tree), index)
-    return Ensemble(attributes, [_tree(attributes, places, tree, root) for tree, root in roots.items()], places)
+    trees: list[Tree] = []
+    left = _MOST
+    for tree, root in roots.items():
+        trees.append(_tree(script, places, tree, root, left))
+        left -= sum(len(path) for _, path in trees[-1].leaves)
+    return Ensemble(attributes, trees, places)
 
 
-def _tree(attributes: Mapping[str, Any], places: Mapping[tuple[int, int], int], tree: int, root: int) -> Tree:
+def _tree(script: Script, places: Mapping[tuple[int, int], int], tree: int, root: int, most: int) -> Tree:
+    """The lengths of all paths together, which are less than decisions x leaves, may be `most`."""
+    attributes, total = script.node.attributes, 0
     decisions: list[int] = []
     leaves: list[tuple[int, Sequence[tuple[int, bool]]]] = []
     left: list[tuple[int, tuple[tuple[int, bool], ...]]] = [(root, ())]
@@ -67,9 +82,18 @@ def _tree(attributes: Mapping[str, Any], places: Mapping[tuple[int, int], int], 
             continue
         number = len(decisions)
         decisions.append(index)
+        total += len(path)
+        if len(path) >= len(places):
+            raise ValueError(f"the decisions of tree {tree} lead back to themselves")
+        if total > most:
+            raise _too_large(script, f"its trees take more than {_MOST} numbers as products")
         for name, outcome in (("nodes_falsenodeids", False), ("nodes_truenodeids", True)):
             left.append((places[tree, int(attributes[name][index])], (*path, (number, outcome))))
     return Tree(decisions, leaves)
+
+
+def _too_large(script: Script, what: str) -> Unsupported:
+    return script.refused(f"{what}; train fewer or shallower trees")
 
 
 def _reached(script: Script, ensemble: Ensemble) -> str:
@@ -78,9 +102,9 @@ def _reached(script: Script, ensemble: Ensemble) -> str:
     width = max(1, *(len(tree.decisions) for tree in trees))
     most = max(len(tree.leaves) for tree in trees)
     if len(trees) * width * most > _MOST:
-        raise script.refused(
-            f"its {len(trees)} trees of up to {most} leaves take {len(trees) * width * most} numbers as products, more "
-            f"than {_MOST}; train fewer or shallower trees"
+        count = len(trees) * width * most
+        raise _too_large(
+            script, f"its {len(trees)} trees of up to {most} leaves take {count} numbers as products, more than {_MOST}"
         )
     nodes = np.full((len(trees), width), -1)
     paths, wanted = np.zeros((len(trees), width, most), np.float32), np.full((len(trees), 1, most), -1, np.float32)
@@ -101,6 +125,10 @@ def _truths(script: Script, attributes: Mapping[str, Any], nodes: Array) -> str:
     rows = script("Unsqueeze", floats(script, script.node.inputs[0]), script.constant("first", np.array([0])))
     count = script.shape(script.node.inputs[0])[0]
     features = np.where(nodes >= 0, np.array(attributes["nodes_featureids"])[nodes], 0)
+    width = script.shape(script.node.inputs[0])[-1]
+    if features.min() < 0 or features.max() >= width:
+        wrong = features.min() if features.min() < 0 else features.max()
+        raise ValueError(f"a decision asks for feature {wrong} of {width}")
     picked = script("Gather", rows, script.constant("features", features.reshape(-1)), axis=2)
     picked = script("Reshape", picked, script.constant("apart", np.array([count, *nodes.shape])))
     picked = script("Transpose", picked, perm=[1, 0, 2])
@@ -136,27 +164,39 @@ def _with_missing(script: Script, attributes: Mapping[str, Any], nodes: Array, p
     return script("Max", truths, script("Mul", missing, script.constant("tracks", true)))
 
 
-def _weights(ensemble: Ensemble, kind: str, count: int) -> Array:
+def _weights(script: Script, ensemble: Ensemble, kind: str, count: int) -> Array:
     """What each leaf says, `[trees, leaves, count]`."""
-    attributes = ensemble.attributes
-    found = np.zeros((len(ensemble.places), count), np.float32)
+    attributes, trees = ensemble.attributes, ensemble.trees
+    most = max(len(tree.leaves) for tree in trees)
+    if len(trees) * most * count > _MOST_SAID:
+        raise _too_large(
+            script, f"what its leaves say takes {len(trees) * most * count} numbers, more than {_MOST_SAID}"
+        )
+    weights = np.zeros((len(trees), most, count), np.float32)
+    where: dict[int, list[tuple[int, int]]] = {}
+    for index, tree in enumerate(trees):
+        for leaf, (place, _) in enumerate(tree.leaves):
+            where.setdefault(place, []).append((index, leaf))
     names = [attributes[f"{kind}_{name}"] for name in ("treeids", "nodeids", "ids", "weights")]
     for tree, node, index, weight in zip(*names, strict=True):
-        found[ensemble.places[int(tree), int(node)], int(index)] += np.float32(weight)
-    most = max(len(tree.leaves) for tree in ensemble.trees)
-    weights = np.zeros((len(ensemble.trees), most, count), np.float32)
-    for index, tree in enumerate(ensemble.trees):
-        weights[index, : len(tree.leaves)] = found[[leaf for leaf, _ in tree.leaves]]
+        if not 0 <= int(index) < count:
+            raise ValueError(f"a leaf speaks of {kind} {index} of {count}")
+        for place in where.get(ensemble.places[int(tree), int(node)], ()):
+            weights[(*place, int(index))] += np.float32(weight)
     return weights
 
 
 def _said(script: Script, ensemble: Ensemble, kind: str, count: int, how: str) -> str:
     """What all trees say together, `[n, count]`."""
-    weights = script.constant("weights", _weights(ensemble, kind, count))
+    weights = script.constant("weights", _weights(script, ensemble, kind, count))
     each = script("MatMul", _reached(script, ensemble), weights)
     if how in ("MIN", "MAX"):
         return script(
             "ReduceMin" if how == "MIN" else "ReduceMax", each, script.constant("trees", np.array([0])), keepdims=0
+        )
+    if how not in ("SUM", "AVERAGE"):
+        raise script.refused(
+            f"aggregate_function {how} is not supported; the supported ones are AVERAGE, MAX, MIN, SUM"
         )
     total = script("ReduceSum", each, script.constant("trees", np.array([0])), keepdims=0)
     if how != "AVERAGE":
@@ -173,7 +213,7 @@ def tree_ensemble_regressor(script: Script) -> None:
     """The sum, mean, least or largest of what the leaves say."""
     attributes = script.node.attributes
     how = attributes.get("aggregate_function", "SUM")
-    scores = _said(script, read(attributes), "target", attributes.get("n_targets", 1), how)
+    scores = _said(script, read(script), "target", attributes.get("n_targets", 1), how)
     transformed(script, _with_base(script, scores), attributes.get("post_transform", "NONE"), script.node.outputs[0])
 
 
@@ -181,7 +221,7 @@ def tree_ensemble_classifier(script: Script) -> None:
     """Sums of what the leaves say of each class; of two classes only one may have a score."""
     attributes, labels = script.node.attributes, labels_of(script)
     named = {int(index) for index in attributes["class_ids"]}
-    scores = _said(script, read(attributes), "class", len(labels), "SUM")
+    scores = _said(script, read(script), "class", len(labels), "SUM")
     if len(labels) == 2:
         _decided_of_two(script, scores, labels, sorted(named))
         return

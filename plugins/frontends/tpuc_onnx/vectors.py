@@ -11,6 +11,9 @@ from tpuc_ops.arrays import Array
 from tpuc_onnx.decisions import attribute, both, decided, floats, labels_of, number, transformed
 from tpuc_onnx.script import Script
 
+_MOST = 1 << 24
+"""Numbers of the matrices from vectors, and from classes, to pairs of classes."""
+
 
 def svm_regressor(script: Script) -> None:
     """Likenesses with the support vectors, or a linear model."""
@@ -35,6 +38,7 @@ def svm_classifier(script: Script) -> None:
     if not sum(counts):
         _by_scores(script, labels, transform)
         return
+    _check_counts(script, counts)
     pairs = [(i, j) for i in range(len(counts)) for j in range(i + 1, len(counts))]
     scores = _decisions(script, counts, pairs)
     won = script("Cast", script("Greater", scores, number(script, "zero", 0)), to=TensorProto.FLOAT)
@@ -50,6 +54,20 @@ def svm_classifier(script: Script) -> None:
         scores = both(script, scores, "negative" if is_logistic or transform == "NONE" else "whole")
         transform = transform if is_logistic else "NONE"
     transformed(script, scores, transform, script.node.outputs[1])
+
+
+def _check_counts(script: Script, counts: Sequence[int]) -> None:
+    """Raise ValueError for lists that do not fit each other, and Unsupported for more numbers than a network has."""
+    classes, vectors, scores = len(counts), sum(counts), attribute(script, "rho").size
+    pairs = classes * (classes - 1) // 2
+    if min(counts) < 0 or scores != pairs:
+        raise ValueError(f"{classes} classes have {pairs} pairs, and rho {scores} numbers")
+    curves = classes**2 if attribute(script, "prob_a").size and classes > 2 else classes
+    if pairs * max(vectors, curves) > _MOST:
+        raise script.refused(
+            f"its {classes} classes and {vectors} vectors take {pairs * max(vectors, curves)} numbers as "
+            f"products, more than {_MOST}; train it with fewer of them"
+        )
 
 
 def _by_scores(script: Script, labels: Array, transform: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from tpuc.registry import Registry
 from tpuc_driver.session import Session
 from tpuc_llm.generation import CompiledDecoder, Sampling, generate
 
-from tests.frontends.llm.models import KINDS, config_of, logits, weights_of, write_model, write_tensors
+from tests.frontends.llm.models import KINDS, LLAMA3, config_of, logits, weights_of, write_model, write_tensors
 
 TOKENS = 12
 
@@ -136,6 +137,20 @@ def _no_weights(folder: Path) -> None:
     (folder / "model.safetensors").unlink()
 
 
+def _header(**changes: Any) -> Callable[[Path], None]:
+    """Another description of one tensor."""
+
+    def damage(folder: Path) -> None:
+        data = (folder / "model.safetensors").read_bytes()
+        size = int.from_bytes(data[:8], "little")
+        header = json.loads(data[8 : 8 + size])
+        header["model.layers.0.mlp.up_proj.weight"] |= changes
+        text = json.dumps(header).encode()
+        (folder / "model.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + data[8 + size :])
+
+    return damage
+
+
 def _config(**changes: Any) -> Callable[[Path], None]:
     return lambda folder: (folder / "config.json").write_text(json.dumps({**config_of("llama"), **changes})) and None
 
@@ -151,7 +166,32 @@ def _config(**changes: Any) -> Callable[[Path], None]:
         (_config(model_type=None), InvalidModel, "does not state a model_type"),
         (_config(rope_scaling={"rope_type": "yarn"}), Unsupported, "rotary positions of type 'yarn' are not built"),
         (_config(hidden_act="gelu"), Unsupported, "hidden_act is 'gelu', and only silu is built here"),
-        (_config(num_attention_heads=0), Unsupported, "num_attention_heads is 0, it has to be a whole number above 0"),
+        (
+            _config(num_attention_heads=0),
+            Unsupported,
+            "num_attention_heads is 0, it has to be a whole number from 1 to",
+        ),
+        (
+            _config(head_dim=1 << 30),
+            Unsupported,
+            "head_dim is 1073741824, it has to be a whole number from 1 to 65,536",
+        ),
+        (_config(rms_norm_eps=10**400), Unsupported, r"rms_norm_eps is 10{79}\.\.\., it has to be a number above 0"),
+        (_config(rope_theta=10**400), Unsupported, "it has to be a number above 0"),
+        (_config(rope_theta=5e-324, head_dim=64), Unsupported, "which makes rotary positions infinite"),
+        (_config(rope_scaling={**LLAMA3, "low_freq_factor": 4}), Unsupported, "low_freq_factor is 4.0, it has to be"),
+        (_config(tie_word_embeddings="x"), Unsupported, "tie_word_embeddings is 'x', and only False or True"),
+        *(
+            (_header(**{field: value}), InvalidModel, "damaged or truncated. Download it again")
+            for field, value in (
+                *(
+                    ("data_offsets", value)
+                    for value in ([0, 6144], [-1, 6143], [0.5, 6144.5], [math.inf, 0], "ab", [0])
+                ),
+                *(("shape", value) for value in (["48", "32"], "88", [48.5, 32], [math.inf], [-48, -32], [1 << 62, 4])),
+            )
+        ),
+        (_header(dtype=["F32"]), InvalidModel, r"is stored as \['F32'\]; F64, F32, F16, BF16"),
         (_config(hidden_size=40), InvalidModel, r"is \[60, 32\], and config.json asks for \[60, 40\]"),
     ],
 )
@@ -162,6 +202,14 @@ def test_what_is_wrong_is_said(
     damage(tmp_path)
     with pytest.raises(error, match=words):
         tpuc.load(tmp_path, dims={"seq": 8})
+
+
+def test_a_context_that_no_chip_holds_asks_for_a_length(tmp_path: Path) -> None:
+    write_model(tmp_path, "llama", max_position_embeddings=131072)
+    with pytest.raises(
+        UsageError, match=r"a prompt of 131,072 tokens needs a mask of 131,072 x 131,072; give dims seq="
+    ):
+        tpuc.load(tmp_path)
 
 
 def test_lengths_beyond_the_context_are_refused(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -429,3 +430,27 @@ def _table(dialect: str) -> object:
         return build.build(top.MulConst(const_val=7.0), [build.value(node.inputs[0])], node.outputs[0])
 
     return table
+
+
+@each(
+    ("op", "index", "attributes"),
+    [
+        ("Gather", np.array([0, -5]), {"axis": 0}),
+        ("Gather", np.array([0, 4]), {"axis": 0}),
+        ("Gather", np.array(1 << 40), {"axis": 0}),
+        ("GatherElements", np.full((2, 5), 4), {"axis": 0}),
+        ("GatherND", np.array([[0, 4], [3, 5]]), {}),
+        ("ScatterElements", np.full((1, 5), -5), {"axis": 0}),
+        ("ScatterND", np.array([[4, 0]]), {}),
+    ],
+)
+def test_constant_indices_beyond_the_extent(
+    op: str, index: np.ndarray[Any, Any], attributes: dict[str, int], tmp_path: Path
+) -> None:
+    constants = {"i": index}
+    if op.startswith("Scatter"):
+        constants["u"] = values(*((1, 5) if op == "ScatterElements" else (1,)))
+    model = network([node(op, " ".join(["x", *constants]), "y", **attributes)], {"x": (4, 5)}, ["y"], constants)
+    assert re.search(
+        r"contradict each other: index -?\d+ is beyond the extent [45]\. Export", sentence(model, tmp_path)
+    )

@@ -7,6 +7,9 @@ from tpuc_ops.arrays import Array
 from tpuc_llm.checkpoint import Checkpoint
 from tpuc_llm.family import BlockWeights, Family, Linear, Reader, Shape
 
+LONGEST_HEAD = 1 << 16
+"""Elements of a head; known models have at most 256."""
+
 
 class Llama(Family):
     """`LlamaForCausalLM`, Llama 2 to 3.2, SmolLM."""
@@ -20,9 +23,10 @@ class Llama(Family):
         config.require("mlp_bias", [False])
         config.require("attention_bias", [self.q_bias])
         config.require("use_sliding_window", [False])
+        config.require("tie_word_embeddings", [False, True])
         hidden, heads = config.extent("hidden_size"), config.extent("num_attention_heads")
         kv_heads = config.extent("num_key_value_heads", heads)
-        head_size = config.extent("head_dim", hidden // heads)
+        head_size = config.extent("head_dim", hidden // heads, LONGEST_HEAD)
         if heads % kv_heads or head_size % 2:
             raise config.refuse(f"{heads} heads of {head_size} cannot share {kv_heads} key heads. Check the file.")
         return Shape(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from tpuc.api import ForeignNode, ImportBuilder, TensorType, Value
-from tpuc_importing.operands import constant_input, integers, reshape
+from tpuc_importing.operands import check_places, constant_input, integers, reshape
 from tpuc_ops import top
 from tpuc_ops.arrays import Array
 
@@ -57,6 +57,7 @@ def gather(node: ForeignNode, build: ImportBuilder) -> Value:
     """Import a Gather; constant equidistant indices become a slice."""
     name, x = node.outputs[0], build.value(node.inputs[0])
     axis: int = node.attributes.get("axis", 0) % x.tensor.rank
+    check_places(node, build, 1, x.tensor.dims[axis])
     indices = build.constant(node.inputs[1])
     if indices is None:
         return build.build(top.Gather(axis=axis), [x, build.value(node.inputs[1])], name)

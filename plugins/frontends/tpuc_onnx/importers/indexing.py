@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from tpuc.api import ForeignNode, ImportBuilder, Value
-from tpuc_importing.operands import required_constant
+from tpuc_importing.operands import check_places, required_constant
 from tpuc_ops import top
 from tpuc_ops.arrays import Array
 
@@ -15,15 +15,16 @@ from tpuc_onnx.importers.common import TABLE
 def gather_elements(node: ForeignNode, build: ImportBuilder) -> Value:
     """Import GatherElements along one axis."""
     x, indices = (build.value(name) for name in node.inputs)
-    return build.build(
-        top.GatherElements(axis=node.attributes.get("axis", 0) % x.tensor.rank), [x, indices], node.outputs[0]
-    )
+    axis = int(node.attributes.get("axis", 0)) % x.tensor.rank
+    check_places(node, build, 1, x.tensor.dims[axis])
+    return build.build(top.GatherElements(axis=axis), [x, indices], node.outputs[0])
 
 
 @TABLE.imports("GatherND")
 def gather_nd(node: ForeignNode, build: ImportBuilder) -> Value:
     """Import GatherND over the leading axes."""
     op = top.GatherND(batch_dims=node.attributes.get("batch_dims", 0))
+    _check_rows(node, build, op.batch_dims)
     return build.build(op, [build.value(name) for name in node.inputs], node.outputs[0])
 
 
@@ -31,7 +32,8 @@ def gather_nd(node: ForeignNode, build: ImportBuilder) -> Value:
 def scatter_elements(node: ForeignNode, build: ImportBuilder) -> Value:
     """Import ScatterElements along one axis."""
     x, indices, updates = (build.value(name) for name in node.inputs)
-    axis = node.attributes.get("axis", 0) % x.tensor.rank
+    axis = int(node.attributes.get("axis", 0)) % x.tensor.rank
+    check_places(node, build, 1, x.tensor.dims[axis])
     op = top.ScatterElements(axis=axis, reduction=node.attributes.get("reduction", "none"))
     return build.build(op, [x, indices, updates], node.outputs[0])
 
@@ -39,8 +41,15 @@ def scatter_elements(node: ForeignNode, build: ImportBuilder) -> Value:
 @TABLE.imports("ScatterND")
 def scatter_nd(node: ForeignNode, build: ImportBuilder) -> Value:
     """Import ScatterND over the leading axes."""
+    _check_rows(node, build, 0)
     op = top.ScatterND(reduction=node.attributes.get("reduction", "none"))
     return build.build(op, [build.value(name) for name in node.inputs], node.outputs[0])
+
+
+def _check_rows(node: ForeignNode, build: ImportBuilder, first: int) -> None:
+    """Rows of constant indices have to lie inside the axes from `first`."""
+    count = build.shape(node.inputs[1])[-1]
+    check_places(node, build, 1, build.shape(node.inputs[0])[first : first + count])
 
 
 @TABLE.imports("ReverseSequence")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import math
 import struct
@@ -19,6 +20,12 @@ from tpuc_tflite.options import CUSTOM
 
 _ROUNDING = 1e-5
 """How far beyond the outermost centers, of half the image, counts as inside: positions there are rounded."""
+_MOST_TAPS, _MOST_PIXELS, _MOST_LANDMARKS = 1 << 10, 1 << 24, 1 << 16
+_WORDS = (
+    *("left_rotation_idx", "right_rotation_idx", "output_height", "output_width", "scale_x", "scale_y"),
+    *("subset_idxs", "target_rotation_radians"),
+)
+"""The options that operators read."""
 _SAME = 1
 """The padding of structures in memory, whose 0 is unknown; files' own tables count from 0."""
 
@@ -109,6 +116,8 @@ def transform_tensor(node: ForeignNode, build: TfliteBuilder) -> Arranged:
     _second_version(node, build)
     options = _options(node, build)
     height, width = _number(node, build, options, "output_height"), _number(node, build, options, "output_width")
+    if height * width > _MOST_PIXELS:
+        raise build.refuse(node, f"its result of {height}x{width} pixels is larger than any image")
     x, matrix, name = images(node, build), build.value(node.inputs[1]), node.outputs[0]
     rows, columns = np.divmod(np.arange(height * width), width)
     centers = np.stack([columns + 0.5, rows + 0.5, np.zeros(rows.size), np.ones(rows.size)]).astype(np.float32)
@@ -136,13 +145,24 @@ def landmarks_to_matrix(node: ForeignNode, build: TfliteBuilder) -> Value:
     _second_version(node, build)
     options, landmarks, name = _options(node, build), build.value(node.inputs[0]), node.outputs[0]
     left, right, height, width = (
-        _number(node, build, options, word)
-        for word in ("left_rotation_idx", "right_rotation_idx", "output_height", "output_width")
+        _number(node, build, options, word, least)
+        for word, least in (
+            ("left_rotation_idx", 0),
+            ("right_rotation_idx", 0),
+            ("output_height", 1),
+            ("output_width", 1),
+        )
     )
+    stated, count = options.get("subset_idxs"), landmarks.tensor.dims[1]
+    subset = cast("list[int]", stated) if isinstance(stated, list) else []
+    if not subset or any(type(index) is not int for index in subset):
+        raise build.refuse(node, "its option subset_idxs is no list of landmarks")
+    if min([*subset, 0]) < 0 or max([*subset, left, right]) >= count:
+        raise build.refuse(node, f"its options name a landmark that is none of the {count}")
     points = _part(build, landmarks, 2, 0, 2, f"{name}_flat")
     turn = _turn(build, points, (left, right), float(options.get("target_rotation_radians", 0.0)), name)
-    subset = np.array(options.get("subset_idxs", ()), np.float32)
-    chosen = build.build(top.Gather(axis=1), [points, build.weight(f"{name}_subset", subset)], f"{name}_chosen")
+    indices = build.weight(f"{name}_subset", np.array(subset, np.float32))
+    chosen = build.build(top.Gather(axis=1), [points, indices], f"{name}_chosen")
     upright = build.build(top.Permute(order=(0, 2, 1)), [turn], f"{name}_upright")
     # rows of points times the inverse of what turns the box back
     turned = build.build(top.MatMul(), [chosen, turn, build.none()], f"{name}_turned")
@@ -195,6 +215,8 @@ def _windows(node: ForeignNode, build: TfliteBuilder) -> tuple[tuple[int, int], 
     if activation:
         raise build.refuse(node, f"its fused activation {activation} is not supported")
     extents = build.shape(node.inputs[0])[1:3]
+    if math.prod(kernel) > _MOST_TAPS:
+        raise build.refuse(node, f"windows of {kernel[0]}x{kernel[1]} are larger than {_MOST_TAPS} elements")
     inside = [
         (-(-extent // stride) - 1) * stride + taps <= extent
         for extent, taps, stride in zip(extents, kernel, strides, strict=True)
@@ -219,18 +241,38 @@ def _options(node: ForeignNode, build: TfliteBuilder) -> Mapping[str, Any]:
     """Options that name themselves (FlexBuffers)."""
     flexbuffers: Any = importlib.import_module("flatbuffers.flexbuffers")  # few networks have them
     try:
-        options: object = flexbuffers.Loads(node.attributes.get(CUSTOM, b""))
-    except (ValueError, IndexError, struct.error, UnicodeDecodeError, TypeError, RecursionError) as error:
+        options = flexbuffers.GetRoot(node.attributes.get(CUSTOM, b"")).AsMap
+        found: dict[str, Any] = {}
+        for word in _WORDS:
+            with contextlib.suppress(KeyError):
+                found[word] = _stated(options[word])
+    except (ValueError, IndexError, struct.error, UnicodeDecodeError, TypeError, OverflowError) as error:
         raise build.refuse(node, "its options cannot be read") from error
-    if not isinstance(options, dict):
-        raise build.refuse(node, "its options cannot be read")
-    return cast("dict[str, Any]", options)
+    return found
 
 
-def _number(node: ForeignNode, build: TfliteBuilder, options: Mapping[str, Any], name: str) -> int:
+def _stated(option: Any) -> Any:
+    """A number, or a list of numbers. Only these are read: vectors in vectors can unfold without end."""
+    if option.IsNumeric:
+        return option.Value
+    if not option.IsTypedVector and not option.IsVector:
+        raise TypeError("neither a number nor a list")
+    numbers: Any = option.AsTypedVector if option.IsTypedVector else option.AsVector
+    if len(numbers) > _MOST_LANDMARKS:
+        raise ValueError("too long a list")
+    return [_stated_number(numbers[place]) for place in range(len(numbers))]
+
+
+def _stated_number(option: Any) -> Any:
+    if not option.IsNumeric:
+        raise TypeError("not a number")
+    return option.Value
+
+
+def _number(node: ForeignNode, build: TfliteBuilder, options: Mapping[str, Any], name: str, least: int = 1) -> int:
     value = options.get(name)
-    if not isinstance(value, int) or value < 0:
-        raise build.refuse(node, f"its option {name} is missing or no whole number")
+    if not isinstance(value, int) or not least <= value <= 1 << 16:
+        raise build.refuse(node, f"its option {name} is missing or no whole number from {least} to {1 << 16}")
     return value
 
 
