@@ -181,6 +181,7 @@ from tpuc.ir.rewriter import Rewriter as Rewriter
 from tpuc.ir.rewriter import apply_patterns as apply_patterns
 from tpuc.ir.rewriter import drop_unused_weights as drop_unused_weights
 from tpuc.ir.rewriter import remove_dead as remove_dead
+from tpuc.ir.rewriter import remove_unused as remove_unused
 from tpuc.ir.text import parse_attribute as parse_attribute
 from tpuc.ir.text import parse_module as parse_module
 from tpuc.ir.text import parse_type as parse_type

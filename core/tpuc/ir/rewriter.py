@@ -191,6 +191,12 @@ def drop_unused_weights(module: Module) -> None:
     module.weights.keep_only({op.name for op in module.walk() if isinstance(op.op, Constant)})
 
 
+def remove_unused(module: Module) -> None:
+    """Remove every dead operation, and the weights that no constant uses then."""
+    remove_dead(module)
+    drop_unused_weights(module)
+
+
 def _apply_first(operation: Operation, patterns: Sequence[Pattern], rewriter: Rewriter) -> Pattern | None:
     for pattern in patterns:
         if not pattern.matches or isinstance(operation.op, pattern.matches):

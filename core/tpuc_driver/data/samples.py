@@ -106,6 +106,13 @@ class SampleReader:
         pairs = zip(self._source.inputs, self._source.samples[index], strict=True)
         return {one.name: self._read_part(one, part) for one, part in pairs}
 
+    def find(self, index: int) -> Sample:
+        """One sample; without inputs when it cannot be read or does not fit."""
+        try:
+            return self.read(index)
+        except CalibrationError:
+            return {}
+
     def _read_part(self, one: SampleInput, part: SamplePart) -> Array:
         registry = self._source.registry
         if has_reader(registry, part.file):

@@ -12,8 +12,7 @@ from tpuc.api import (
     PassContext,
     StringAttr,
     UsageError,
-    drop_unused_weights,
-    remove_dead,
+    remove_unused,
 )
 
 from tpuc_lower.lowering.cells import Cells
@@ -46,8 +45,7 @@ class ConvertTopToTpu(Pass):
         cells = Cells.of(context, self.name, self._stated_mode(context))
         stored = frozenset[int]() if cells.mode in FLOAT_MODES else context.find(STORED_OUTPUTS, frozenset[int]())
         Lowerer(module, cells, stored).run()
-        remove_dead(module)
-        drop_unused_weights(module)
+        remove_unused(module)
         module.attributes |= {
             "module.chip": StringAttr(cells.chip.name),
             "module.mode": StringAttr(cells.mode.upper()),

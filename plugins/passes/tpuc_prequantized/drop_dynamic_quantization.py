@@ -12,9 +12,9 @@ from tpuc.api import (
     Operation,
     Pass,
     PassContext,
-    drop_unused_weights,
     free_name,
     remove_dead,
+    remove_unused,
 )
 from tpuc_ops import top
 from tpuc_optimize.fold_constants import FoldConstants
@@ -76,8 +76,7 @@ def drop_dynamic_quantisation(module: Module, context: PassContext) -> int:
 
         for one in (FoldConstants(), Canonicalize()):
             one.run(module, context)
-        remove_dead(module)
-        drop_unused_weights(module)
+        remove_unused(module)
     return len(found)
 
 

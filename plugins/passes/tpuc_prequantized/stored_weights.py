@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from tpuc.api import Builder, InvalidModel, Module, Operation, Uniform, UniformPerAxis, drop_unused_weights, remove_dead
+from tpuc.api import Builder, InvalidModel, Module, Operation, Uniform, UniformPerAxis, remove_unused
 from tpuc_ops import top
 from tpuc_ops.arrays import Array
 from tpuc_ops.quant.arithmetic import dequantise
@@ -29,8 +29,7 @@ def dequantise_weights(module: Module, *, but_filters: bool = False, but_biases:
                 is_filter = product and index == 1 and not isinstance(operation.op, STORED)
                 scales = _steps_of_filter(module, operation) if is_filter else None
                 _replace(module, operation, index, real, scales)
-    remove_dead(module)
-    drop_unused_weights(module)
+    remove_unused(module)
 
 
 def _real(module: Module, operation: Operation, index: int, product: bool) -> Array | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field, replace
 
 import numpy as np
@@ -64,7 +64,7 @@ class Evaluator:
         self.exact = FakeNetwork(self.module)
         states = floats
         if states is None:
-            states = self._states(self.exact, self.samples, slots_to_see(self.exact), integer=False)
+            states = self.exact.run_all(self.samples, self.pool, integer=False, keep=slots_to_see(self.exact))
         task_metrics = task_metrics_of(self.module, [self.exact.outputs(one) for one in states])
         self.measure = measure_of(self.exact, task_metrics, states)
         self.task_metrics = tuple(self.measure.metric(one) for one in task_metrics)
@@ -101,7 +101,9 @@ class Evaluator:
         """The score of the outputs with a candidate's thresholds and biases. A candidate hopeless against `best` runs
         on half or a quarter of the samples; every figure is then as many decibels below `best` as on those.
         """
-        net, middle, count = self._network(candidate), self._middle, len(self.samples)
+        net, count = self.quantized(candidate), len(self.samples)
+        net.shift_biases(candidate.shifts)
+        middle = count // 2
         early = middle // 2 if count >= CHECKS.few_samples else 0
         first = self._run(net, 0, early)
         quarter = _decibels(self._energies(first)) if early else math.nan
@@ -117,20 +119,11 @@ class Evaluator:
                 return score.beside(best, best.half - half)
         return self._scored(first + self._run(net, middle, count), half, quarter)
 
-    def _network(self, candidate: Candidate) -> FakeNetwork:
-        net = self.quantized(candidate)
-        net.shift_biases(candidate.shifts)
-        return net
-
-    @property
-    def _middle(self) -> int:
-        return len(self.samples) // 2
-
     def _scored(self, run: _Run, half: float, quarter: float = math.nan) -> Score:
         """The score of a run; `half` and `quarter` are means over the outputs on the first half and quarter of the
         samples.
         """
-        wanted = self.wanted.outputs[run.first : run.first + len(run.outputs)]
+        wanted = self.wanted.outputs[run.first : run.end]
         pairs = list(zip(wanted, run.outputs, strict=True))
         metrics = [np.array([metric.energies(*pair) for pair in pairs]).reshape(-1, 2) for metric in self.task_metrics]
         agreement = sum((metric.agreement(wanted, run.outputs) for metric in self.task_metrics), Agreement())
@@ -146,13 +139,8 @@ class Evaluator:
         return sums
 
     def _run(self, net: FakeNetwork, first: int, end: int) -> _Run:
-        states = self._states(net, self.samples[first:end], self.measure.slots, integer=True)
+        states = net.run_all(self.samples[first:end], self.pool, integer=True, keep=self.measure.slots)
         return self._taken(net, states, first)
-
-    def _states(
-        self, net: FakeNetwork, samples: Sequence[Mapping[str, Array]], keep: Collection[int], *, integer: bool
-    ) -> list[State]:
-        return net.run_all(samples, self.pool, integer=integer, keep=keep)
 
     def _taken(self, net: FakeNetwork, states: Sequence[State], first: int) -> _Run:
         outputs: list[Outputs] = [CachedOutputs(self.measure.outputs(net, one)) for one in states]

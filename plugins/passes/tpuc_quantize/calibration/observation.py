@@ -67,11 +67,12 @@ class _Observer:
     def __init__(self, job: ObserveJob) -> None:
         self.net = net = FakeNetwork(job.network.module, stored=job.filters)
         self.job = job
-        tuning = job.tuning
+        self.tuner, self.weigher = None, None
+        if (tuning := job.tuning) is not None:
+            self.tuner = Tuner(net, tuning.entries, tuning.candidates)
+            self.weigher = Weigher(net, tuning.measure, tuning.limits, tuning.powers, tuning.wide)
         self.places = tuning.places if tuning is not None else ()
         self.distant = tuning.distant if tuning is not None else ()
-        self.tuner = None if tuning is None else Tuner(net, tuning.entries, tuning.candidates)
-        self.weigher = _weigher(net, tuning)
         self.middle = _middle(net.plan)
 
     def observe(self, place: int, sample: Mapping[str, Array]) -> Observation:
@@ -105,10 +106,6 @@ class _Observer:
     ) -> Iterator[tuple[int, State]]:
         yield self.middle, state
         yield 0, self.net.run(sample, integer=False, keep=True, steps=self.middle, known=known)
-
-
-def _weigher(net: FakeNetwork, tuning: Tuning | None) -> Weigher | None:
-    return None if tuning is None else Weigher(net, tuning.measure, tuning.limits, tuning.powers, tuning.wide)
 
 
 def _middle(plan: Plan) -> int:

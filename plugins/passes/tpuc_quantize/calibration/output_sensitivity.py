@@ -15,7 +15,7 @@ from tpuc_ops.factorisation import matmul
 from tpuc_quantize.metrics.gradients import Gradients
 from tpuc_quantize.metrics.taps import Measure
 from tpuc_quantize.options.tuning import GRID
-from tpuc_quantize.remedies.channel_thresholds import UNSEEN, bin_costs
+from tpuc_quantize.remedies.channel_thresholds import UNSEEN, bin_costs, first_bin
 from tpuc_quantize.simulation.grids import symmetric_grid
 from tpuc_quantize.simulation.network import FakeNetwork, State
 from tpuc_quantize.tables.table import TensorThreshold
@@ -83,7 +83,7 @@ class Weigher:
 def _importance(value: Array, gradient: Array, limit: float, channels: Array | None) -> Importance:
     value, gradient = (np.ascontiguousarray(one, np.float32).reshape(-1) for one in (value, gradient))
     squares, sums = np.zeros(BINS), np.zeros(BINS)
-    first = _first_bin(limit)
+    first = first_bin(limit, _SHIFT, BINS)
     for start in range(0, value.size, BLOCK_ELEMENTS):  # what a block needs stays in the cache
         x, slope = (one[start : start + BLOCK_ELEMENTS] for one in (value, gradient))
         bits = x.view(np.int32)
@@ -98,14 +98,10 @@ def _importance(value: Array, gradient: Array, limit: float, channels: Array | N
     return Importance((squares.astype(np.float32),), (sums.astype(np.float32),), channels)
 
 
-def _first_bin(limit: float) -> int:
-    """The first bin; the last one contains `limit`."""
-    return int(np.float32(limit).view(np.int32) >> _SHIFT) - BINS + 1
-
-
 def centres_of(limit: float) -> Floats:
     """The center of every bin; the first one also holds all smaller magnitudes."""
-    edges = (np.maximum(np.arange(BINS + 1, dtype=np.int32) + _first_bin(limit), 0) << _SHIFT).view(np.float32)
+    places = np.arange(BINS + 1, dtype=np.int32) + first_bin(limit, _SHIFT, BINS)
+    edges = (np.maximum(places, 0) << _SHIFT).view(np.float32)
     centres = (edges[:-1].astype(np.float64) + edges[1:]) / 2
     return np.minimum(centres, limit)
 

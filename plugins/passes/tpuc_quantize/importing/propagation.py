@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tpuc.api import Calibrated, FusesRelu, Module, Operation, Return, TensorType, Value
@@ -62,10 +63,13 @@ def forward(module: Module, operation: Operation, trait: type = KeepsRange) -> b
 def _stays_within(module: Module, operation: Operation, low: float, high: float) -> bool:
     """True if the op maps values within a range that includes 0 to results within it."""
     low, high = min(low, 0.0), max(high, 0.0)
-    if not isinstance(operation.op, KeepsRange):
-        return True
+    return all(low <= value <= high for value in reached(module, operation, low, high))
+
+
+def reached(module: Module, operation: Operation, low: float, high: float) -> Iterable[float]:
+    """The values beyond its operand's range that the results of an op may have."""
     constants = [module.constant(operand) for operand in operation.operands]
-    return all(low <= value <= high for value in operation.op.beyond(low, high, constants))
+    return operation.op.beyond(low, high, constants) if isinstance(operation.op, KeepsRange) else ()
 
 
 def _only_summand(operation: Operation) -> Value | None:

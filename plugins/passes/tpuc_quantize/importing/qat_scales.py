@@ -12,7 +12,7 @@ from tpuc_ops.arrays import Array
 from tpuc_ops.quantised import Product
 from tpuc_ops.traits import KeepsRange, states
 
-from tpuc_quantize.importing.propagation import RULES
+from tpuc_quantize.importing.propagation import RULES, reached
 from tpuc_quantize.tables.table import FP8, INT4, CalibrationTable, LearnedScales, TensorThreshold
 
 _SUFFIXES = {1: "weight", 2: "bias"}
@@ -51,16 +51,12 @@ def _widened(entry: TensorThreshold, operation: Operation, module: Module) -> Te
     """The operand's entry for a result that may reach further; fill values of masks would leave no resolution and are
     not part of the range.
     """
-    if not isinstance(operation.op, KeepsRange):
-        return entry
-    constants = [module.constant(operand) for operand in operation.operands]
     low, high = min(entry.minimum, 0.0), max(entry.maximum, 0.0)
-    reached = [
-        one for one in operation.op.beyond(low, high, constants) if abs(one) <= RULES.negligible * entry.threshold
-    ]
-    if all(low <= one <= high for one in reached):
+    most = RULES.negligible * entry.threshold
+    found = [one for one in reached(module, operation, low, high) if abs(one) <= most]
+    if all(low <= one <= high for one in found):
         return entry
-    low, high = min(low, *reached), max(high, *reached)
+    low, high = min(low, *found), max(high, *found)
     return TensorThreshold(max(entry.threshold, -low, high), low, high)
 
 

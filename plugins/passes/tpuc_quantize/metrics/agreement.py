@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 import numpy as np
 from tpuc.api.evaluation import Array
-from tpuc_driver.api.host import decibels
 from tpuc_ops import elementary
 
+from tpuc_quantize.metrics.companding import sigmoid
 from tpuc_quantize.metrics.output_groups import Part
 from tpuc_quantize.options.tuning import AGREEMENT
 
+T = TypeVar("T")
 Outputs: TypeAlias = Mapping[str, Array]
 """The outputs of a network for one sample, by the names in the module passed to `task_metrics_of`."""
 
@@ -25,8 +26,16 @@ class CachedOutputs(dict[str, Array]):
 
     def __init__(self, outputs: Outputs) -> None:
         super().__init__(outputs)
-        self.meanings: dict[int, Array] = {}
-        self.scores: dict[int, Array | None] = {}
+        self.results: dict[Callable[[Outputs], object], Any] = {}
+
+
+def _once(compute: Callable[[Outputs], T], outputs: Outputs) -> T:
+    """The result of a metric's method, computed once for cached outputs."""
+    if not isinstance(outputs, CachedOutputs):
+        return compute(outputs)
+    if compute not in outputs.results:
+        outputs.results[compute] = compute(outputs)
+    return outputs.results[compute]
 
 
 @dataclass(frozen=True)
@@ -65,11 +74,7 @@ class TaskMetric(ABC):
         """The part as its reader uses it: without differences that affect no prediction, such as those of saturated
         logits.
         """
-        if not isinstance(outputs, CachedOutputs):
-            return self._meaning(outputs)
-        if id(self) not in outputs.meanings:
-            outputs.meanings[id(self)] = self._meaning(outputs)
-        return outputs.meanings[id(self)]
+        return _once(self._meaning, outputs)
 
     @abstractmethod
     def _meaning(self, outputs: Outputs) -> Array:
@@ -92,11 +97,6 @@ class TaskMetric(ABC):
         """The agreement over several samples."""
         return sum((self.decided(a, b) for a, b in zip(wanted, got, strict=True)), Agreement())
 
-    def closeness(self, wanted: Sequence[Outputs], got: Sequence[Outputs]) -> float:
-        """Signal-to-noise ratio of the part's meaning over several samples, in decibels."""
-        sums = np.sum([self.energies(a, b) for a, b in zip(wanted, got, strict=True)], axis=0)
-        return decibels(float(sums[0]), float(sums[1]))
-
 
 @dataclass(frozen=True)
 class Presence(TaskMetric):
@@ -112,7 +112,7 @@ class Presence(TaskMetric):
         x = self.part.of(outputs).astype(np.float64)
         if self.is_log:
             return elementary.exp(np.minimum(x, 0.0))
-        return x if self.scale is None else _sigmoid(x / self.scale)
+        return x if self.scale is None else sigmoid(x / self.scale)
 
     def decided(self, wanted: Outputs, got: Outputs) -> Agreement:
         a, b = self.meaning(wanted), self.meaning(got)
@@ -141,7 +141,7 @@ class Classes(TaskMetric):
         x = self.part.of(outputs).astype(np.float64)
         if self.is_log:
             return elementary.exp(np.minimum(x, 0.0))
-        return x if self.scale is None else _softmax(x / self.scale, self.axis)
+        return x if self.scale is None else softmax(x / self.scale, self.axis)
 
     def decided(self, wanted: Outputs, got: Outputs) -> Agreement:
         pair = [self.meaning(outputs) for outputs in (wanted, got)]
@@ -207,11 +207,7 @@ class Numbers(TaskMetric):
         return Agreement(int(near), 1)
 
     def _scores(self, outputs: Outputs) -> Array | None:
-        if not isinstance(outputs, CachedOutputs):
-            return self._computed_scores(outputs)
-        if id(self) not in outputs.scores:
-            outputs.scores[id(self)] = self._computed_scores(outputs)
-        return outputs.scores[id(self)]
+        return _once(self._computed_scores, outputs)
 
     def _computed_scores(self, outputs: Outputs) -> Array | None:
         if not self.scores:
@@ -242,10 +238,7 @@ def _counted(counted: Array, same: Array) -> Agreement:
     return Agreement(int((counted & same).sum()), total) if total else Agreement(1, 1)
 
 
-def _sigmoid(x: Array) -> Array:
-    return 1.0 / (1.0 + elementary.exp(-np.clip(x, -50.0, 50.0)))
-
-
-def _softmax(x: Array, axis: int) -> Array:
+def softmax(x: Array, axis: int) -> Array:
+    """The probabilities of logits."""
     powers = elementary.exp(x - x.max(axis, keepdims=True))
     return powers / powers.sum(axis, keepdims=True)

@@ -17,7 +17,7 @@ def compand(x: Array, units: Array | None) -> Array:
     if units is None:
         return flat
     bent = np.isfinite(units)
-    flat[bent] = _sigmoid(flat[bent] / units[bent])
+    flat[bent] = sigmoid(flat[bent] / units[bent] / AGREEMENT.softer)
     return flat
 
 
@@ -26,10 +26,11 @@ def slopes(x: Array, units: Array) -> Array:
     flat = x.reshape(-1).astype(np.float64)
     result = np.ones(flat.size, np.float32)
     bent = np.isfinite(units)
-    scores = _sigmoid(flat[bent] / units[bent])
+    scores = sigmoid(flat[bent] / units[bent] / AGREEMENT.softer)
     result[bent] = scores * (1.0 - scores) / (AGREEMENT.softer * units[bent])
     return result.reshape(x.shape)
 
 
-def _sigmoid(x: Array) -> Array:
-    return 1.0 / (1.0 + elementary.exp(-np.clip(x / AGREEMENT.softer, -_STEEPEST, _STEEPEST)))
+def sigmoid(x: Array) -> Array:
+    """Logits to scores; beyond the steepest magnitude nothing changes."""
+    return 1.0 / (1.0 + elementary.exp(-np.clip(x, -_STEEPEST, _STEEPEST)))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 from tpuc.api.evaluation import Array
+from tpuc_driver.api.host import decibels
 
 from tpuc_quantize.metrics.agreement import Agreement
 from tpuc_quantize.options.tuning import COMPARISON
@@ -118,15 +119,8 @@ def best_of(scores: Sequence[Score], handicaps: Sequence[float] = (), tolerance:
 def halves(energies: Array) -> tuple[float, float]:
     """Signal-to-noise ratio in decibels of both halves of the samples: `energies: [samples, 2]`."""
     middle = len(energies) // 2
-    first, second = (_ratio(part.sum(axis=0)) for part in (energies[:middle], energies[middle:]))
+    first, second = (decibels(*part.sum(axis=0).tolist()) for part in (energies[:middle], energies[middle:]))
     return first, second
-
-
-def _ratio(sums: Array) -> float:
-    signal, noise = sums.tolist()
-    if noise == 0 or signal == 0:
-        return math.inf if noise == 0 else -math.inf
-    return 10 * math.log10(signal / noise) if math.isfinite(noise) else -math.inf
 
 
 def _bounded(decibels: float) -> float:

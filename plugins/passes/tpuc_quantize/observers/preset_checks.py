@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
-from tpuc.api import CalibrationError, PassContext
+from tpuc.api import Module, PassContext
 from tpuc.api.evaluation import Array, Interpreter
 from tpuc_driver.api.host import (
     Alternative,
@@ -32,9 +32,10 @@ from tpuc_driver.api.host import (
 )
 from tpuc_ops import elementary
 
+from tpuc_quantize.metrics.agreement import softmax
 from tpuc_quantize.observers.collector import Outputs
 from tpuc_quantize.observers.held_out import spread
-from tpuc_quantize.options.budgets import BUDGETS, affordable
+from tpuc_quantize.options.budgets import BUDGETS, color_samples
 from tpuc_quantize.options.tuning import CHECKS
 
 SAMPLES, KNOWN = 6, 4
@@ -105,9 +106,9 @@ class Verdict:
         """
         if other.information < self.information or other.confidence < self.confidence + WORTH:
             return -math.inf
-        gains = [_gain(other.margins - self.margins), _gain(self.entropies - other.entropies)]
+        gains = [significance(other.margins - self.margins), significance(self.entropies - other.entropies)]
         if self.agrees_with(other):
-            gains.append(_gain(other.margins / other.deviations - self.margins / self.deviations))
+            gains.append(significance(other.margins / other.deviations - self.margins / self.deviations))
         return min(gains)
 
     def is_clearly_worse_than(self, other: Verdict) -> bool:
@@ -128,8 +129,7 @@ def verdict(outputs: Sequence[Outputs]) -> Verdict | None:
         return None
     if (logits >= 0).all() and (np.abs(logits.sum(1) - 1) < 1e-3).all():
         logits = elementary.log(logits + LEAST)
-    powers = elementary.exp(logits - logits.max(1, keepdims=True))
-    shares = powers / powers.sum(1, keepdims=True)
+    shares = softmax(logits, 1)
     entropies = np.array([_entropy(one) for one in shares])
     whole, own = _entropy(shares.mean(0)), float(entropies.mean())
     ranked = np.sort(logits, 1)
@@ -146,8 +146,9 @@ def verdict(outputs: Sequence[Outputs]) -> Verdict | None:
     )
 
 
-def _gain(gains: Array) -> float:
-    error = float(gains.std()) / math.sqrt(gains.size)
+def significance(gains: Array) -> float:
+    """The mean gain over its standard error; 0 where nothing is known."""
+    error = float(gains.std()) / math.sqrt(gains.size) if gains.size else 0.0
     return float(gains.mean()) / error if error else 0.0
 
 
@@ -166,15 +167,19 @@ class PresetJob(Job[list[list[Outputs]]]):
 
     def prepare(self) -> Callable[[range], list[list[Outputs]]]:
         interpreter, reader = Interpreter(self.network.module), SampleReader(self.samples)
+        forms = [way.of for way in self.presets]
 
         def one(place: int) -> list[Outputs]:
-            try:
-                ((name, values),) = reader.read(place).items()
-            except CalibrationError:
-                return []
-            return [interpreter.run({name: array}) for array in (values, *(way.of(values) for way in self.presets))]
+            found = reader.find(place).items()  # one input
+            return [interpreter.run({name: form(x)}) for name, x in found for form in (np.asarray, *forms)]
 
         return lambda unit: [one(self.places[index]) for index in unit]
+
+
+def is_classifier(module: Module) -> bool:
+    """True for a network whose only output is one vector of classes."""
+    outputs = [type_.dims for type_ in Interpreter(module).outputs.values()]
+    return len(outputs) == 1 and math.prod(outputs[0]) == max(outputs[0], default=0)
 
 
 def better_presets(
@@ -190,15 +195,7 @@ def better_presets(
     """
     (one,) = samples.inputs
     ways, places = tuple(alternatives(one, context.registry, ends)), tuple(spread(len(samples), SAMPLES))
-    outputs = Interpreter(network.module).outputs
-    dims = [type_.dims for type_ in outputs.values()]
-    if (
-        not ways
-        or not len(network.module.weights)
-        or len(dims) != 1
-        or math.prod(dims[0]) != max(dims[0], default=0)
-        or len(places) < SAMPLES
-    ):
+    if not ways or not len(network.module.weights) or not is_classifier(network.module) or len(places) < SAMPLES:
         return
 
     def run(ways: Sequence[Alternative], places: Sequence[int] = places) -> list[list[Outputs]]:
@@ -209,13 +206,12 @@ def better_presets(
 
     if len(known) < KNOWN:
         known = [row[0] for row in run(())]
+    outputs = Interpreter(network.module).output_names
     first = verdict([{name: values[name] for name in outputs} for values in known])
     if first is None:
         return
     if not first.is_doubtful:
-        least = min(BUDGETS.least_colors, len(samples))
-        count = affordable(network.module, BUDGETS.observation, min(BUDGETS.most_colors, len(samples)), least)
-        yield from _surer(one, ways, spread(len(samples), count), run)
+        yield from _surer(one, ways, spread(len(samples), color_samples(network.module, len(samples))), run)
         return
     rows = run(ways)
     now, *others = (verdict(column) for column in zip(*rows, strict=True))

@@ -10,13 +10,12 @@ a class vector at the end, and mistakes that stay inside the range, are not dete
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from tpuc.api import CalibrationError, Module, PassContext
-from tpuc.api.evaluation import Array, Interpreter
+from tpuc.api.evaluation import Array
 from tpuc_driver.api.host import (
     Job,
     Pool,
@@ -30,9 +29,9 @@ from tpuc_driver.api.host import (
 from tpuc_ops import elementary
 
 from tpuc_quantize.observers.collector import Counting, CountingRun, Histograms, Kept, Seen, merge_histograms
-from tpuc_quantize.observers.preset_checks import better_presets
+from tpuc_quantize.observers.preset_checks import better_presets, is_classifier, significance
 from tpuc_quantize.observers.progress_file import Progress
-from tpuc_quantize.options.budgets import BUDGETS, affordable
+from tpuc_quantize.options.budgets import BUDGETS, color_samples
 from tpuc_quantize.options.tuning import CHECKS
 
 FARTHEST, NARROWEST = 1000.0, 0.1
@@ -97,10 +96,6 @@ class LookJob(Job[list[Look]]):
         reader = SampleReader(self.samples)
 
         def one(index: int) -> list[Look]:
-            try:
-                sample = reader.read(index)
-            except CalibrationError:
-                return []
             return [
                 Look(
                     reader.files(index),
@@ -110,7 +105,7 @@ class LookJob(Job[list[Look]]):
                     array.size,
                     hashlib.blake2b(np.ascontiguousarray(array).view(np.uint8).data, digest_size=16).digest(),
                 )
-                for name, array in sample.items()
+                for name, array in reader.find(index).items()
             ]
 
         return lambda unit: [look for index in unit for look in one(index)]
@@ -131,9 +126,8 @@ class ColourJob(Job[list[Colours | None]]):
         interpreter = runner.interpreter
 
         def one(index: int) -> Colours | None:
-            try:
-                sample = reader.read(index)
-            except CalibrationError:
+            sample = reader.find(index)
+            if not sample:
                 return None
             counted: Histograms = {}
             exchanged = {name: np.ascontiguousarray(np.flip(array, self.axis)) for name, array in sample.items()}
@@ -187,8 +181,7 @@ def _colours(
     axis = _colour_axis(samples.inputs, network.module)
     if axis is None:
         return
-    most, least = min(BUDGETS.most_colors, len(samples)), BUDGETS.least_colors
-    count = affordable(network.module, BUDGETS.observation, most, least)
+    count = color_samples(network.module, len(samples))
     job = ColourJob(network, samples, axis, counting, kept)
     units = units_of(count, 1)
     gains: list[float | None] = []
@@ -278,9 +271,7 @@ def _exchanged(one: SampleInput, gains: Sequence[float | None]) -> Iterable[str]
 
 def _significance(gains: Sequence[float | None]) -> float:
     """The mean gain over its standard error; 0 where nothing is known."""
-    seen = np.array([gain for gain in gains if gain is not None])
-    error = float(seen.std()) / math.sqrt(seen.size) if seen.size else 0.0
-    return float(seen.mean()) / error if error else 0.0
+    return significance(np.array([gain for gain in gains if gain is not None]))
 
 
 def _alike(looks: Sequence[Look]) -> Iterable[str]:
@@ -316,10 +307,7 @@ def _named(looks: Sequence[Look]) -> str:
 
 def _colour_axis(inputs: Sequence[SampleInput], module: Module) -> int | None:
     """The axis of the only input's three color channels, where the network ends in one class vector."""
-    if len(inputs) != 1 or len(inputs[0].shape) != 4:
-        return None
-    outputs = [type.dims for type in Interpreter(module).outputs.values()]
-    if len(outputs) != 1 or math.prod(outputs[0]) != max(outputs[0], default=0):
+    if len(inputs) != 1 or len(inputs[0].shape) != 4 or not is_classifier(module):
         return None
     (one,) = inputs
     axis = 1 if one.preprocess.layout == "nchw" else 3

@@ -70,3 +70,8 @@ def operations_of(module: Module) -> float:
 def affordable(module: Module, budget: float, most: int, least: int | None = None) -> int:
     """The number of samples that a budget in operations pays for, within limits."""
     return min(most, max(BUDGETS.least if least is None else least, int(budget / operations_of(module))))
+
+
+def color_samples(module: Module, count: int) -> int:
+    """The number of `count` samples on which the order of channels and other presets are checked."""
+    return affordable(module, BUDGETS.observation, min(BUDGETS.most_colors, count), min(BUDGETS.least_colors, count))

@@ -101,15 +101,16 @@ def bin_costs(value: Array, gradient: Array, limit: float) -> Array:
     """
     channels = value.shape[1]
     places = np.abs(value, dtype=np.float32).view(np.int32) >> _SHIFT
-    np.clip(places - _first_bin(limit), 0, BINS - 1, out=places)
+    np.clip(places - first_bin(limit), 0, BINS - 1, out=places)
     places += (np.arange(channels, dtype=np.int32) * BINS).reshape(1, -1, 1, 1)
     flat = gradient.reshape(-1)
     sums = np.bincount(places.reshape(-1), weights=flat * flat, minlength=channels * BINS)
     return sums.reshape(channels, BINS).astype(np.float32)
 
 
-def _first_bin(limit: float) -> int:
-    return int(np.float32(limit).view(np.int32) >> _SHIFT) - BINS + 1
+def first_bin(limit: float, shift: int = _SHIFT, bins: int = BINS) -> int:
+    """The first bin of magnitudes; the last one contains `limit`."""
+    return int(np.float32(limit).view(np.int32) >> shift) - bins + 1
 
 
 def choose_channels(costs: Array, limit: float, threshold: float, *, signed: bool, headroom: float = UNSEEN) -> Array:
@@ -118,7 +119,7 @@ def choose_channels(costs: Array, limit: float, threshold: float, *, signed: boo
     `threshold` is the tensor's, kept for channels without values; half of the clipping cost assumes values `headroom`
     times larger.
     """
-    edges = (np.arange(BINS + 1, dtype=np.int32) + _first_bin(limit) << _SHIFT).view(np.float32).astype(np.float64)
+    edges = (np.arange(BINS + 1, dtype=np.int32) + first_bin(limit) << _SHIFT).view(np.float32).astype(np.float64)
     centres = (edges[:-1] + edges[1:]) / 2
     upper = np.where(costs > 0, edges[1:], 0.0).max(axis=1)
     best, lowest = np.full(len(costs), threshold), np.full(len(costs), np.inf)

@@ -12,8 +12,7 @@ from tpuc.api import (
     Module,
     Pass,
     PassContext,
-    drop_unused_weights,
-    remove_dead,
+    remove_unused,
 )
 from tpuc.api.evaluation import Array
 from tpuc_driver.api.host import inputs_of, open_pool, open_samples
@@ -50,8 +49,7 @@ class CorrectBias(Pass):
         shifts = self._find(module, context) if self.dataset or self.data_list else annotated_shifts(module, table)
         changed = apply_shifts(module, shifts, floats)
         if changed:
-            remove_dead(module)
-            drop_unused_weights(module)
+            remove_unused(module)
         return changed
 
     def _find(self, module: Module, context: PassContext) -> dict[str, Array]:

@@ -19,8 +19,7 @@ from tpuc.api import (
     PassContext,
     TensorType,
     UniformPerAxis,
-    drop_unused_weights,
-    remove_dead,
+    remove_unused,
 )
 from tpuc.api.evaluation import Array
 from tpuc_lower.target.results import MODE
@@ -65,8 +64,7 @@ class RoundWeights(Pass):
             set_constant(module, operation, 1, integers.astype(np.float32) * scales)
             changed = True
         if changed:
-            remove_dead(module)
-            drop_unused_weights(module)
+            remove_unused(module)
         return changed
 
 

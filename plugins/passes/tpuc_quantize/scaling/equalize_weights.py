@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from tpuc.api import Builder, Module, Pass, PassContext, drop_unused_weights, remove_dead
+from tpuc.api import Builder, Module, Pass, PassContext, remove_unused
 from tpuc.api.evaluation import Array
 from tpuc_ops import elementary, top
 from tpuc_optimize.channel_links import Link, find_links, move, reader_ranges, writer_ranges
@@ -28,8 +28,7 @@ class EqualiseWeights(Pass):
     def run(self, module: Module, context: PassContext) -> bool:
         """See Pass."""
         changed = bool(self.equalize(module))
-        remove_dead(module)
-        drop_unused_weights(module)
+        remove_unused(module)
         return changed
 
     def equalize(self, module: Module) -> dict[str, Array]:

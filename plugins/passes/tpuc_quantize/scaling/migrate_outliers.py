@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from tpuc.api import Module, Pass, PassContext, UsageError, drop_unused_weights, remove_dead
+from tpuc.api import Module, Pass, PassContext, UsageError, remove_unused
 from tpuc.api.evaluation import Array, Interpreter
 from tpuc_driver.api.host import inputs_of, open_samples
 from tpuc_ops import elementary
@@ -42,8 +42,7 @@ class MigrateOutliers(Pass):
             factors[usable] = activations[usable] ** self.alpha / filters[usable] ** (1 - self.alpha)
             factors[usable] /= elementary.exp(elementary.log(factors[usable]).mean())
             move(module, link, factors)
-        remove_dead(module)
-        drop_unused_weights(module)
+        remove_unused(module)
         return bool(links)
 
     def _ranges(self, module: Module, context: PassContext, links: list[Link]) -> Mapping[str, Array]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tpuc.api import CALIBRATION_TABLE, Module, Pass, PassContext, drop_unused_weights, remove_dead
+from tpuc.api import CALIBRATION_TABLE, Module, Pass, PassContext, remove_unused
 from tpuc.api.evaluation import Array, state_factors, stated_factors
 from tpuc_optimize.channel_links import find_links, move
 
@@ -44,8 +44,7 @@ def move_factors(module: Module, factors: Mapping[str, Array]) -> bool:
             changed |= {one.result.name: link.along(own) for one in (link.producer, *link.between)}
     if changed:
         state_factors(module, changed)
-        remove_dead(module)
-        drop_unused_weights(module)
+        remove_unused(module)
     return bool(changed)
 
 
