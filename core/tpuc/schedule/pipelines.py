@@ -10,7 +10,13 @@ Pipelines: TypeAlias = Mapping[str, Sequence[str]]
 
 PIPELINES: Pipelines = {
     "top-optimize": ("absorb-quantisation", "canonicalize", "fold-constants", "append-postprocess", "count-flops"),
-    "calibrate": ("drop-dynamic-quantisation", "move-factors", "import-calibration", "propagate-calibration"),
+    "calibrate": (
+        "drop-dynamic-quantisation",
+        "unroll-recurrences",
+        "move-factors",
+        "import-calibration",
+        "propagate-calibration",
+    ),
     "lower": (
         "drop-dynamic-quantisation",
         "prepare-quantised",

@@ -31,10 +31,6 @@ _BETAS: Mapping[str, float] = {"affine": 0.0, "hardsigmoid": 0.5, "scaledtanh": 
 """Default beta of the activations that have one."""
 
 
-PLAIN_STEPS = 64
-"""Plain layers with more steps stay one op; shorter ones are unrolled, as chips run products and activations."""
-
-
 def directions(node: ForeignNode) -> tuple[int, ...]:
     """Return, for each direction, whether it runs backwards."""
     return {"forward": (0,), "reverse": (1,), "bidirectional": (0, 1)}[node.attributes.get("direction", "forward")]
@@ -75,7 +71,7 @@ def unroll(script: Script) -> bool:
     by_batch = bool(node.attributes.get("layout", 0))
     dims = script.shape(node.inputs[0])
     steps, count = (dims[1], dims[0]) if by_batch else dims[:2]
-    if is_plain(node) and steps > PLAIN_STEPS:
+    if is_plain(node) and steps > 1:  # one step reads its weights once in either form, unrolled in a byte each
         return False
     if steps > MOST_STEPS:
         raise script.refused(f"it has {steps} steps, and more than {MOST_STEPS} are too many to unroll")

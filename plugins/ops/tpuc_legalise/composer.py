@@ -111,9 +111,8 @@ def rows_of(node: LoweringNode, count: int) -> tuple[int, ...]:
 
 
 def compute_type(node: LoweringNode) -> str:
-    """The float mode for compositions on the node's chip."""
-    assert node.chip is not None
-    return node.chip.compute_type
+    """The float mode for compositions on the node's chip; without a chip, f32."""
+    return "f32" if node.chip is None else node.chip.compute_type
 
 
 def largest_whole(node: LoweringNode) -> int:

@@ -15,7 +15,6 @@ from tpuc_quantize.metrics.output_heads import task_metrics_of
 from tpuc_quantize.observers.held_out import MOST, spread
 from tpuc_quantize.options.budgets import BUDGETS, affordable
 from tpuc_quantize.options.tuning import AGREEMENT
-from tpuc_quantize.tables.table import as_table
 
 from tpuc_accuracy.analysis.paired_runs import Outputs, calibrated_pairs, compiled_pairs
 
@@ -42,10 +41,10 @@ class CheckDecisions(Pass):
             len(samples), MOST if self.tuned is False else affordable(module, BUDGETS.observation, BUDGETS.most_checked)
         )
         samples = replace(samples, samples=tuple(samples.samples[place] for place in places))
-        tpu, table = context.find(QUANTISED), as_table(context.find(CALIBRATION_TABLE))
+        tpu = context.find(QUANTISED)
         pairs = compiled_pairs(module, tpu, samples) if tpu is not None else None
-        if pairs is None and table is not None:
-            pairs = calibrated_pairs(module, table, samples, context)
+        if pairs is None and context.find(CALIBRATION_TABLE) is not None:
+            pairs = calibrated_pairs(module, samples, context)
         if pairs is None:
             return False
         task_metrics = task_metrics_of(module, pairs[0])

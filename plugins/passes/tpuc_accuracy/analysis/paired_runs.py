@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from tpuc.api import CalibrationError, Module, PassContext
+from tpuc.api import CALIBRATION_TABLE, CalibrationError, Module, PassContext
 from tpuc.api.evaluation import Array, Interpreter, real_values, types_of
 from tpuc_driver.api.host import SampleReader, SampleSource, inputs_of, open_pool, pair_inputs
 from tpuc_quantize.importing.propagate_calibration import calibrated_copy
@@ -17,7 +17,6 @@ from tpuc_quantize.remedies.keep_tail_float import float_tail
 from tpuc_quantize.remedies.round_weights import annotated_filters
 from tpuc_quantize.remedies.scale_channels import annotated_thresholds
 from tpuc_quantize.simulation.network import FakeNetwork
-from tpuc_quantize.tables.table import CalibrationTable
 
 Outputs: TypeAlias = Mapping[str, Array]
 Pairs: TypeAlias = tuple[Sequence[Outputs], Sequence[Outputs]]
@@ -53,16 +52,17 @@ def compiled_pairs(top: Module, tpu: Module, samples: SampleSource) -> Pairs | N
     return (wanted, got) if wanted else None
 
 
-def calibrated_pairs(
-    module: Module, table: CalibrationTable, samples: SampleSource, context: PassContext
-) -> Pairs | None:
-    """Pairs from the float module and its simulation with a calibration table; None where no sample is readable."""
+def calibrated_pairs(module: Module, samples: SampleSource, context: PassContext) -> Pairs | None:
+    """Pairs from the float module and its simulation with the table in the result `calibration_table`; None where no
+    sample is readable.
+    """
     rows = readable(samples)
     calibrated = calibrated_copy(module, context)
+    table = context.result(CALIBRATION_TABLE)
     chip = context.chip.description if context.chip is not None else None
     net = FakeNetwork(calibrated, chip, floats=float_tail(calibrated))
     net.stored.update(annotated_filters(net, table))
-    net.shift_biases(annotated_shifts(module, table))
+    net.shift_biases(annotated_shifts(calibrated, table))
     net.set_elements(channel_elements(eligible(calibrated), annotated_thresholds(calibrated, table)))
     known = samples.known if isinstance(samples, HeldOut) else []
     with open_pool() as pool:

@@ -79,7 +79,7 @@ def sensitivity_job(module: Module, context: PassContext, samples: SampleSource)
         chip,
         mode,
         floats,
-        annotated_shifts(module, table),
+        annotated_shifts(calibrated, table),
         annotated_elements(calibrated, table, cells, floats) if mode in MODES else {},
         frozenset(context.find(FLOAT_SUMS, ())),
         annotated_filters(FakeNetwork(calibrated), table),

@@ -19,6 +19,7 @@ from tpuc_quantize.importing.propagation import (
     forward_sum,
     keep_sign,
 )
+from tpuc_quantize.importing.unroll_recurrences import UnrollRecurrences
 from tpuc_quantize.scaling.move_factors import MoveFactors
 from tpuc_quantize.tables.history import Origin, Stage
 from tpuc_quantize.tables.table import CalibrationTable, as_table
@@ -61,6 +62,7 @@ def calibrated_copy(module: Module, context: PassContext, table: str = "") -> Mo
     """A copy of a module with the thresholds of a table, as for `import-calibration`."""
     calibrated = module.clone()
     DropDynamicQuantisation().run(calibrated, context)
+    UnrollRecurrences(table).run(calibrated, context)
     MoveFactors(table).run(calibrated, context)
     ImportCalibration(table).run(calibrated, context)
     PropagateCalibration().run(calibrated, context)

@@ -73,15 +73,10 @@ class Lint:
     histograms: Histograms
     runs: Sequence[Seen] = ()
 
-    @property
-    def seen(self) -> int:
-        """The number of samples that were run."""
-        return len(self.runs)
-
     def enter(self, progress: Progress, kept: Kept) -> None:
         """Use the runs as the beginning of the statistics."""
-        progress.histograms, progress.seen = self.histograms, self.seen
-        progress.outputs = {place: self.runs[place].outputs for place in kept.places if place < self.seen}
+        progress.histograms, progress.seen = self.histograms, len(self.runs)
+        progress.outputs = {place: self.runs[place].outputs for place in kept.places if place < len(self.runs)}
         progress.values = {place: one.values for place, one in enumerate(self.runs) if one.values}
         progress.products = {place: one.products for place, one in enumerate(self.runs) if one.products}
 
