@@ -65,7 +65,7 @@ INCLUDE = re.compile(r"(<!-- include: (\S+) -->\n)(?:```\w+\n.*?^```\n)?", re.MU
 CLI_HEAD = """
 Results go to stdout, remarks to stderr. The exit code is 0 for success, 2 if the command line itself is wrong (an
 unknown option or chip, a mode that the chip does not have), and 1 otherwise. `_` and `-` are interchangeable in names
-of commands and options; options and choices ignore case. Lists may have blanks after their commas. Set options in a
+of commands and options; options and choices ignore case. Lists may have spaces after commas. Set options in a
 `tpuc.toml` in the current folder, in a table named after the command; its other keys are `with`, `prefer` and
 `[pipelines]`. To complete commands and options in a shell, run `eval "$(_TPUC_COMPLETE=bash_source tpuc)"`
 (`zsh_source`, `fish_source`).
@@ -78,8 +78,8 @@ with refused forms, which are listed below the table; `-` means not supported. F
 `tpuc matrix --chip NAME`.
 """
 OPERATORS_HEAD = """
-The front end imports these operators or rewrites them in others. All other operators of the standard are read by the
-function that ONNX states for them, or folded if all operands are constants.
+The front end imports these operators or rewrites them as others. All other operators of the standard are imported as
+the function that ONNX defines for them, or folded if all operands are constants.
 """
 ERROR_TABLE = re.compile(r"(<!-- errors -->\n)(?:\|.*\n)*")
 PIPELINE_TABLE = re.compile(r"(<!-- pipelines -->\n)(?:\|.*\n)*")
@@ -140,7 +140,7 @@ def _tpulang() -> str:
     for group in language.groups():
         names = " ".join(f"`{name}`" for name in group.here)
         lines += _wrapped(f"- {group.name.replace('-', ' ')}: {names}", "  ")
-    lines += ["", "Refused, each with this sentence:", ""]
+    lines += ["", "Not supported, with the error that each gives:", ""]
     for name, reason in language.refusals().items():
         lines += _wrapped(f"- `{name}`: {reason}", "  ")
     return "\n".join(lines) + "\n"
@@ -213,7 +213,7 @@ def cli_page() -> str:
     lines += [
         *_wrapped(CLI_HEAD),
         "",
-        "Every command takes:",
+        "Options of every command:",
         "",
         *_parameter_table(global_options()),
     ]
@@ -221,7 +221,7 @@ def cli_page() -> str:
         aliases = [f"`{alias}`" for alias, target in ALIASES.items() if target == name]
         lines += ["", f"## tpuc {name}", "", *_paragraphs(command.help or "")]
         if aliases:
-            lines += ["", f"Also called {', '.join(sorted(aliases))}."]
+            lines += ["", f"Aliases: {', '.join(sorted(aliases))}."]
         lines += [*_usage(name, command)]
     return "\n".join(lines) + "\n"
 
@@ -372,7 +372,7 @@ def _support_section(registry: Registry, chip: str) -> str:
     description = registry.get("tpuc.chips", chip).description
     owners, modes = description.owners, description.modes
     counted = sum(read_forms(description.support).forms.values())
-    source = f"Compiled in every mode: {counted} forms of ops." if counted else "The table is that of its lowerings."
+    source = f"Compiled in every mode: {counted} forms of ops." if counted else "The table shows the lowerings."
     lines = [f"Modes: {', '.join(modes)}. Compiled files: `{description.suffix}`. {source}", ""]
     missing: list[str] = []
     lines += [f"| op | {' | '.join(modes)} |", f"|---|{'---|' * len(modes)}"]
@@ -384,19 +384,19 @@ def _support_section(registry: Registry, chip: str) -> str:
             else:
                 missing.append(f"`{op}`")
     if missing:
-        lines += ["", *_wrapped(f"No lowering in any mode: {', '.join(missing)}.")]
+        lines += ["", *_wrapped(f"Not supported in any mode: {', '.join(missing)}.")]
     functions: dict[bool, list[str]] = {}
     for name in registry.names(CPU_FUNCTIONS):
         owner, _, op = name.partition(".")
         if owner in owners:
             functions.setdefault(registry.get(CPU_FUNCTIONS, name).is_usual, []).append(f"`top.{op}`")
     for is_usual, ops in sorted(functions.items()):
-        when = "in forms that the table refuses:" if is_usual else "where `--cpu-ops` allows it:"
-        lines += ["", *_wrapped(f"Left to the processor {when} {', '.join(sorted(ops))}.")]
+        when = "for forms that the table refuses:" if is_usual else "with `--cpu-ops`:"
+        lines += ["", *_wrapped(f"Computed on the processor {when} {', '.join(sorted(ops))}.")]
     lines += _refused_forms(registry, description)
-    lines += ["", "### Limits", "", "Of its lowerings:", ""]
+    lines += ["", "### Limits", "", "Lowerings:", ""]
     lines += _grouped(_lowering_limits(registry, description))
-    lines += ["", "Of its kernels, for the ops that those become:", ""]
+    lines += ["", "Kernels of the resulting ops:", ""]
     lines += _grouped(_kernel_limits(registry, owners))
     return "\n".join(lines) + "\n"
 
@@ -420,7 +420,7 @@ def _refused_forms(registry: Registry, description: ChipDescription) -> list[str
     for (form, reason), where in by_reason.items():
         modes = "" if tuple(where) == tuple(description.modes) else f" {' '.join(where)}"
         listed.setdefault(reason.replace("*", "\\*"), []).append(f"{form}{modes}")
-    text = f"Of {counted} forms these do not compile in the modes that are named, or in any:"
+    text = f"Of {counted} forms, these do not compile in the listed modes, or in any mode if none is listed:"
     lines = ["", "### Refused forms", "", *_wrapped(text), ""]
     items = (f"- {', '.join(forms)}: {reason}" for reason, forms in listed.items())
     return lines + [line for item in items for line in _wrapped(item, indent="  ")]

@@ -29,10 +29,10 @@ MARKS = {
 }
 TRAINED_WORDS = (
     "`python benchmarks/trained.py` downloads the packages without installing them, and measures their files like the",
-    "exports above. The reference is ONNX Runtime or LiteRT. Networks with states run over 100 frames, each side on",
-    "its own states. Files of integers (microWakeWord) run in int8 as they are. A cell has the cycles of one run and",
-    "the signal-to-noise ratio of the worst output, or `near 0` where the network sees nothing in the drawn input, and",
-    "every value is within 1/256, a step of bf16 below 1, plus 1 % of the reference.",
+    "exports above. The reference is ONNX Runtime or LiteRT. Networks with states run over 100 frames, each side with",
+    "its own states. Integer networks (microWakeWord) run in int8. A cell shows the cycles of one run and the",
+    "signal-to-noise ratio of the worst output. `near 0` means that the network detects nothing in the random input,",
+    "and that every value is within 1/256 (a step of bf16 below 1) plus 1 % of the reference.",
 )
 SPECIFIC = re.compile(r"'[^']*'|\"[^\"]*\"|\b\d[\d,.x]*\b")
 """What differs between refusals of one kind."""

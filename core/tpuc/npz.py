@@ -53,7 +53,7 @@ def entry_name(name: str) -> str:
 def array_name(entry: str) -> str:
     """The name of the array in a member; raises ValueError if the member is not an array."""
     if not entry.endswith(_SUFFIX):
-        raise ValueError(f"its member '{entry}' is no array")
+        raise ValueError(f"its member '{entry}' is not an array")
     name = entry.removesuffix(_SUFFIX)
     return urllib.parse.unquote(name.removeprefix(_QUOTED)) if name.startswith(_QUOTED) else name
 

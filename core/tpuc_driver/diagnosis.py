@@ -93,7 +93,7 @@ def doctor(registry: Registry | None = None) -> Diagnosis:
     registry = Registry() if registry is None else registry
     packages, extras = _requirements()
     missing = [
-        f"the package {one.name} is missing, which tpuc needs: pip install {one.name}"
+        f"tpuc needs the package {one.name}, which is missing: pip install {one.name}"
         for one in packages
         if not one.version
     ]

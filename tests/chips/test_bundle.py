@@ -94,7 +94,7 @@ def test_a_folder_with_something_in_it_is_left_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "out" / "mine").touch()
     done = bundled(tmp_path, "cv180x", "net.cvimodel", "--quantize", "bf16")
     assert done.returncode == 2
-    assert done.stderr.strip() == f"tpuc: {tmp_path / 'out'}: the folder is not empty; give the bundle a new one."
+    assert done.stderr.strip() == f"tpuc: {tmp_path / 'out'}: the folder is not empty; choose a new one for the bundle."
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["mine", "out"]
 
 

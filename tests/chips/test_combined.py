@@ -61,7 +61,7 @@ def test_networks_are_combined_and_come_out_as_they_went_in(tmp_path: Path) -> N
     assert str(error.value) == (
         f"{both} contains several networks: one 1x3x8x8, other 1x3x8x8; choose one with --network NAME."
     )
-    with pytest.raises(UsageError, match=r"no network 'third' in it; there are one 1x3x8x8, other 1x3x8x8\."):
+    with pytest.raises(UsageError, match=r"contains no network 'third'; choose one of one 1x3x8x8, other 1x3x8x8\."):
         list(session.run_each(both, [tmp_path / "x.npy"], network="third"))
     apart = extract(session.opened(both), tmp_path / "apart")
     assert [path.name for path in apart] == ["one.bmodel", "other.bmodel"]

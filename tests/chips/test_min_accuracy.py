@@ -177,7 +177,7 @@ WRONG = [
     ),
     (
         ("0.5", "--dataset", "x.npz", "--measure", "labels{dataset=labelled.npz,figure=top-7}"),
-        "metric 'top-k' has no figure 'top-7'; there are top-1, top-5.",
+        "metric 'top-k' has no figure 'top-7'; choose one of top-1, top-5.",
     ),
 ]
 

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.chip("bm1684x")
 ONES = np.ones((1, 4), np.float32)
 WIDER = "keep the ops around them in f32 or bf16 (--quantize-table), or all with --quantize"
 WAY_OUT = f"they become infinite; {WIDER}"
-CUT_OFF = f"they are cut off at 65,504; {WIDER}"
+CUT_OFF = f"they are clamped to 65,504; {WIDER}"
 
 
 def _network(path: Path, nodes: list[onnx.NodeProto], constants: Mapping[str, Any]) -> Path:
@@ -57,7 +57,7 @@ def _compile(path: Path, mode: str, **options: Any) -> list[str]:
     said: list[str] = []
     session = Session(chip="bm1684x", quantize=mode, remark=said.append)
     session.compile(path, path.with_suffix(".bmodel"), **options)
-    return [text for text in said if "holds numbers up to" in text]
+    return [text for text in said if "(largest value " in text]
 
 
 def test_samples_that_nobody_needs_are_named(tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_samples_that_nobody_needs_are_named(tmp_path: Path) -> None:
 
 def test_weights_beyond_f16_are_named(tmp_path: Path) -> None:
     path = _product(tmp_path, 70000.0)
-    expected = f"f16 holds numbers up to 65,504, which is not enough for weights of 'p' up to 70,000: {CUT_OFF}"
+    expected = f"f16 (largest value 65,504) cannot represent weights of 'p' up to 70,000: {CUT_OFF}"
     assert _compile(path, "f16") == [expected]
     for mode in ("bf16", "f32"):
         assert _compile(path, mode) == []
@@ -82,7 +82,7 @@ def test_weights_beyond_f16_are_named(tmp_path: Path) -> None:
 def test_values_beyond_f16_are_named_where_samples_show_them(tmp_path: Path) -> None:
     path = _product(tmp_path, 100.0)
     # 2000 * (100 + 3 * 0.25) in the first column
-    expected = f"f16 holds numbers up to 65,504, which is not enough for value 'p' up to 201,500: {WAY_OUT}"
+    expected = f"f16 (largest value 65,504) cannot represent value 'p' up to 201,500: {WAY_OUT}"
     large = _samples(tmp_path, 2000.0)
     assert _compile(path, "f16") == []
     assert _compile(path, "f16", dataset=large) == [expected]
@@ -111,10 +111,10 @@ def test_calibrated_ranges_count_for_single_ops_in_f16(tmp_path: Path) -> None:
     for given in (table, tmp_path / "table"):
         said.clear()
         session.deploy(module, tmp_path / "net.bmodel", calibration_table=given, quantize_table=tmp_path / "qtable")
-        assert [f"value 'p' up to 201,500: {WAY_OUT}" in text for text in said if "holds numbers" in text] == [True]
+        assert [f"value 'p' up to 201,500: {WAY_OUT}" in text for text in said if "cannot represent" in text] == [True]
     said.clear()
     session.deploy(module, tmp_path / "net.bmodel", calibration_table=table)
-    assert not [text for text in said if "holds numbers" in text]
+    assert not [text for text in said if "cannot represent" in text]
 
 
 LOWEST = float(np.finfo(np.float32).min)

@@ -14,7 +14,7 @@ from tests.families import each
 
 FIRST = "f16 has steps of 5.96e-08 around 0, too coarse for value"
 WAY_OUT = (
-    "they lose their digits or become 0; keep the ops around them in f32 or bf16 (--quantize-table), or all with "
+    "they lose precision or become 0; keep the ops around them in f32 or bf16 (--quantize-table), or all with "
     "--quantize"
 )
 

@@ -59,7 +59,7 @@ def test_every_refusal_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> No
         (line,) = capsys.readouterr().err.splitlines()
         given = " ".join(words)
         assert line == (
-            f"tpuc: {given}: TPU-MLIR's {script.name} has it, tpuc {script.command} does not: {answer.refused}."
+            f"tpuc: {given}: TPU-MLIR's {script.name} accepts it, tpuc {script.command} does not: {answer.refused}."
         )
 
 
@@ -88,7 +88,7 @@ def test_options_become_ours(command: str, typed: str, ours: str) -> None:
 
 def test_values_that_have_no_equal() -> None:
     sentence = (
-        "--cali_method percentile: a value of TPU-MLIR's run_calibration, which tpuc calibrate does not have; choose "
+        "--cali_method percentile: TPU-MLIR's run_calibration accepts this value, tpuc calibrate does not; choose "
         "one of mse, max, kl, percentile9999, aciq_laplace, aciq_gauss, use_mse, use_max, use_kl, use_percentile9999."
     )
     with pytest.raises(UsageError, match=re.escape(sentence)):

@@ -62,7 +62,7 @@ def test_a_file_is_not_called_as_those_of_another_chip(tmp_path: Path, capsys: p
     )
     assert code == 2
     assert (
-        ".bmodel is the suffix of files for 'bm1684x', and files for chip 'CV183X' end in .cvimodel; name it "
+        ".bmodel is the suffix of files for 'bm1684x', but files for chip 'CV183X' end in .cvimodel; name it "
         f"{tmp_path}" in told
     )
     assert list(tmp_path.iterdir()) == []

@@ -41,12 +41,12 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Installed:
 def test_it_says_what_is_missing_and_how_to_get_it(installed: Installed) -> None:
     found = diagnosis.doctor(Registry(offers=()))
     assert [(one.name, one.version) for one in found.packages] == [("numpy", np.__version__), ("no-such-thing", "")]
-    assert found.problems == ("the package no-such-thing is missing, which tpuc needs: pip install no-such-thing",)
+    assert found.problems == ("tpuc needs the package no-such-thing, which is missing: pip install no-such-thing",)
     assert [(one.name, one.is_complete) for one in found.extras] == [("acme", False), ("tools", True)]
     lines = found.text().splitlines()
     assert "extra 'acme': no-such-extra not installed -> pip install \"tpuc[acme]\"" in lines
     assert f"extra 'tools': pip {importlib.metadata.version('pip')}" in lines
-    assert lines[-1].startswith("PROBLEM: the package no-such-thing")
+    assert lines[-1].startswith("PROBLEM: tpuc needs the package no-such-thing")
     assert repr(found) == found.text()
 
 

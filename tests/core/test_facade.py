@@ -101,7 +101,7 @@ def test_a_file_is_opened_again(compiled: tpuc.CompiledNetwork, evaluation: Any,
     bundle = again.bundle(tmp_path / "deploy")
     assert (bundle / "digits.bmodel").read_bytes() == copied.read_bytes()
     assert json.loads((bundle / "network.json").read_text("utf-8"))["chip"] == CHIP
-    with pytest.raises(tpuc.TpucError, match=r"the folder is not empty; give the bundle a new one"):
+    with pytest.raises(tpuc.TpucError, match=r"the folder is not empty; choose a new one for the bundle"):
         again.bundle(bundle)
 
 
@@ -119,7 +119,7 @@ REFUSED: list[tuple[str, Callable[[tpuc.Network], object]]] = [
         "no input named 'imge'. Did you mean 'image'? The network takes 'image' 1x1x8x8.",
         lambda network: network.run({"imge": np.zeros((8, 8))}),
     ),
-    ("nothing is given for 'image' 1x1x8x8; give an array for each input.", lambda network: network.run({})),
+    ("no array for 'image' 1x1x8x8; give one for each input.", lambda network: network.run({})),
     ("array 'image': shape (3, 7) does not fit input 'image'", lambda network: network.run(np.zeros((3, 7)))),
     (
         "int8 needs calibrated ranges; quantize the network first: network.quantize(samples).compile('bm1684x').",
@@ -136,7 +136,7 @@ REFUSED: list[tuple[str, Callable[[tpuc.Network], object]]] = [
     ("nowhere.onnx: no such file.", lambda _: tpuc.load("nowhere.onnx")),
     ("nowhere.bin: no such file or folder.", lambda _: tpuc.load_compiled("nowhere.bin")),
     (
-        "no preprocessing setting is named 'means'. There are channel_format, crop,",
+        "no preprocessing setting is named 'means'. Settings: channel_format, crop,",
         lambda _: tpuc.load(DIGITS / "digits.onnx", preprocess={"means": (1.0,)}),
     ),
     (

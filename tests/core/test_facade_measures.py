@@ -63,9 +63,9 @@ def test_accuracy_of_arrays_pairs_and_files_is_that_of_the_command(
         assert table.title == "top-k on 40 samples"
     for sentence, samples, labels in (
         ("no labels; give the class index of every sample as labels=ARRAY.", IMAGES, None),
-        ("item 1 is no pair of a sample and its label; give pairs, or labels=ARRAY.", iter(IMAGES), None),
-        ("a file or folder of samples brings its labels; leave out labels.", tmp_path, LABELS),
-        ("an iterable brings the label with each sample; leave out labels.", iter(IMAGES), LABELS),
+        ("item 1 is not a pair (sample, label); give pairs, or labels=ARRAY.", iter(IMAGES), None),
+        ("a file or folder of samples already has labels; leave out labels.", tmp_path, LABELS),
+        ("an iterable already gives a label with each sample; leave out labels.", iter(IMAGES), LABELS),
         ("the iterable of samples is empty; a generator can be used once only.", iter(()), None),
     ):
         with pytest.raises(tpuc.TpucError) as refused:

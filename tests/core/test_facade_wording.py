@@ -91,7 +91,7 @@ def test_errors_of_calls_speak_python(digits_onnx: Path, tmp_path: Path) -> None
         (lambda: tpuc.load(digits_onnx, output_names=("nowhere",)), "output_names"),
         (lambda: tpuc.load(digits_onnx, fixed_inputs={"nowhere": 1}), "fixed_inputs"),
         (lambda: tpuc.load(digits_onnx, dims={"nowhere": 1}), "dims"),
-        (lambda: network.compile("bm1684x", mode="f16").bundle(picture), r"is a file, and bundle\(\) writes a folder"),
+        (lambda: network.compile("bm1684x", mode="f16").bundle(picture), r"is a file, but bundle\(\) writes a folder"),
     ]
     for call, wanted in calls:
         with pytest.raises(tpuc.TpucError) as caught:

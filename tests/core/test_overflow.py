@@ -49,7 +49,7 @@ def test_the_sentence_names_the_largest_and_a_way_out() -> None:
     found = [Overflow("value", name, F16, size) for name, size in sizes.items()]
     (text,) = sentences(found, ("f32", "f16", "bf16", "int8"))
     assert text == (
-        "f16 holds numbers up to 65,504, which is not enough for value 'd' up to 1e+06, value 'b' up to 900,000, value "
+        "f16 (largest value 65,504) cannot represent value 'd' up to 1e+06, value 'b' up to 900,000, value "
         "'f' up to 200,000, value 'c' up to 80,000 and 2 more: they become infinite; keep the ops around them in f32 "
         "or bf16 (--quantize-table), or all with --quantize"
     )

@@ -57,7 +57,7 @@ def test_unknown_name_in_an_empty_group_says_that_a_package_is_needed() -> None:
 
 
 def test_unknown_group_is_a_mistake_of_the_caller() -> None:
-    with pytest.raises(KeyError, match=r"'tpuc\.chip' is no plugin group"):
+    with pytest.raises(KeyError, match=r"'tpuc\.chip' is not a plugin group"):
         Registry(offers=[]).names("tpuc.chip")
 
 

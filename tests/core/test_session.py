@@ -74,7 +74,10 @@ def test_options_that_a_front_end_or_an_engine_does_not_heed() -> None:
     for option, settings in asked.items():
         with pytest.raises(Unsupported) as caught:
             session_of().transform(Path("net.abc"), **settings)
-        assert str(caught.value) == f"net.abc: front end 'reader' has no {option}; export the network to ONNX for it."
+        assert (
+            str(caught.value)
+            == f"net.abc: front end 'reader' does not support {option}; export the network to ONNX to use it."
+        )
     assert Engine().run_as(Path("net.abc"), {}, ImportOptions()) == {}
     with pytest.raises(
         Unsupported, match=r"^net\.abc: engine runs networks as they are in the file\. Leave out --test"
@@ -132,7 +135,7 @@ def test_a_file_that_no_engine_runs(tmp_path: Path) -> None:
         with pytest.raises(Unsupported) as caught:
             session_of().verify_transform(path, finished(), test_input=[tmp_path / "x.npz"])
         assert str(caught.value) == f"{path}: no installed engine runs {what}; leave out --test-input"
-        with pytest.raises(Unsupported, match=rf"no installed chip reads {what}; there are \.bin"):
+        with pytest.raises(Unsupported, match=rf"no installed chip reads {what}; installed chips read \.bin"):
             opened(session_of().configuration, path)
 
 

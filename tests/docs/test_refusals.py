@@ -95,7 +95,7 @@ def test_the_toy_chip_s_are_those_of_its_tests() -> None:
     assert refusals_of(TABLE.cells["tpu.Conv2D"]) == Refusals(
         (
             "only group 1",
-            "only products that are requantised to 8 bits, this one has no multiplier",
+            "only products that are requantized to 8 bits, this one has no multiplier",
             "only MultiplierShift and HalfUp",
             "only int8 and uint8",
             "only zero point 0",

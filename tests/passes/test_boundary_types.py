@@ -63,7 +63,7 @@ def test_an_input_of_two_users_is_rounded_once_and_outputs_are_cast() -> None:
     ("given", "words"),
     [
         (SetBoundaryTypes(("f16", "f16")), "2 types of inputs are given, and the network has 1 inputs"),
-        (SetBoundaryTypes((), ("f64",)), "'f64' is no type of an output; use one of f32, f16, bf16, i32"),
+        (SetBoundaryTypes((), ("f64",)), "'f64' is not a type for an output; use one of f32, f16, bf16, i32"),
     ],
 )
 def test_types_that_do_not_fit_are_named(given: SetBoundaryTypes, words: str) -> None:

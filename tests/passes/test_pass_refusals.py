@@ -126,7 +126,7 @@ def test_layers_are_compared_with_a_quantised_module_on_samples() -> None:
     for results in ({}, {QUANTISED: network()}, {SAMPLES: [sample]}):
         with pytest.raises(UsageError) as caught:
             SplitError().run(network(), surroundings(results))
-        assert str(caught.value) == "pass 'split-error' needs a quantised module and samples: use `tpuc compare`"
+        assert str(caught.value) == "pass 'split-error' needs a quantized module and samples: use `tpuc compare`"
     other = network()
     other.name = "other"
     for operation in other.main.operations:

@@ -59,8 +59,12 @@ MISTAKES = {
     ),
     "the group is misspelt": Mistake("kernel", [("pyproject.toml", "tpuc.kernels", "tpuc.kernel")]),
     "another `api_version`": Mistake("chip", [("gadget/chip.py", "    lmem = ", "    api_version = 2\n    lmem = ")]),
-    "a chip calls itself otherwise": Mistake("chip", [("gadget/chip.py", 'name="gadget"', 'name="gizmo"')]),
-    "an op calls itself otherwise": Mistake("kernel", [("gadget/stored_gadget.py", "gadget.StoredG", "gadget.SavedG")]),
+    "a chip has another name than its entry point": Mistake(
+        "chip", [("gadget/chip.py", 'name="gadget"', 'name="gizmo"')]
+    ),
+    "an op has another name than its entry point": Mistake(
+        "kernel", [("gadget/stored_gadget.py", "gadget.StoredG", "gadget.SavedG")]
+    ),
     "a chip lacks a method": Mistake("chip", [("gadget/chip.py", "def load(", "def lode(")]),
     "a lowering lacks a method": Mistake("kernel", [("gadget/lowering.py", "def lower(", "def lowers(")]),
     "an op has no `evaluate`": Mistake("kernel", [("gadget/gadget.py", "def evaluate(", "def compute(")]),

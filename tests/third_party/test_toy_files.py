@@ -37,7 +37,7 @@ def test_a_board_takes_what_fits_its_memory() -> None:
     assert KIT.refuses_chip("toy") is None
     assert KIT.refuses_size(sum(loaded.device_bytes.values())) is None
     assert KIT.refuses_size(4096) is None
-    assert KIT.refuses_size(5120) == "Toy kit reserves 4 KiB for networks, and this one allocates 5 KiB"
+    assert KIT.refuses_size(5120) == "Toy kit reserves 4 KiB for networks, but this one needs 5 KiB"
 
 
 def clamped(values: Sequence[Sequence[int]], low: int, high: int) -> list[list[int]]:
@@ -119,9 +119,9 @@ def test_inputs_must_fit() -> None:
     model = open_file(program(*COPY))
     with pytest.raises(UsageError, match="input 'x' is missing"):
         model.run({})
-    with pytest.raises(UsageError, match=r"input 'x' is \(16,\), the file wants \(2, 8\)"):
+    with pytest.raises(UsageError, match=r"input 'x' is \(16,\), the file expects \(2, 8\)"):
         model.run({"x": np.zeros(16, np.int8)})
-    with pytest.raises(UsageError, match="input 'x' holds values that int8 cannot; quantise it first"):
+    with pytest.raises(UsageError, match="input 'x' holds values that int8 cannot represent; quantize it first"):
         model.run({"x": np.full((2, 8), 128)})
 
 

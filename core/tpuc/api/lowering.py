@@ -26,7 +26,7 @@ NO_LOWERING = "the chip has no lowering for it, and no legalisation is known"
 class Wants(Enum):
     """The element type that a lowering requires of an operand; the framework inserts the Casts."""
 
-    MODE = "the mode's own type: quantised in int8 modes, else f32, f16 or bf16"
+    MODE = "the mode's own type: quantized in int8 modes, else f32, f16 or bf16"
     FLOAT = "f32 whatever the mode is"
     INDEX = "whole numbers that choose places: f32, as are the ops that only lead to them"
     EXACT = "a float that is not rounded on the way: ops that only lead to it are in the chip's `compute_type`"

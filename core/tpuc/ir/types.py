@@ -159,7 +159,7 @@ class TensorType:
     def uniform(self) -> Uniform:
         """The per-tensor quantization; raises ValueError when the element is not `Uniform`."""
         if not isinstance(self.element, Uniform):
-            raise ValueError("this tensor has no per-tensor quantisation")
+            raise ValueError("this tensor has no per-tensor quantization")
         return self.element
 
     @property

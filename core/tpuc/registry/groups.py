@@ -58,11 +58,11 @@ class Group:
         if self.holds is not None:
             attribute, place = self.holds
             if not isinstance(getattr(value, attribute, None), _class_at(place)):
-                return f"{shown(value)} whose `{attribute}` is no {place.partition(':')[2]}"
+                return f"{shown(value)} whose `{attribute}` is not a {place.partition(':')[2]}"
         if self.lists:
             listed = getattr(value, self.lists, None)
             if not isinstance(listed, tuple | list) or not all(isinstance(one, str) for one in cast("Any", listed)):
-                return f"{shown(value)} whose `{self.lists}` is no tuple of strings"
+                return f"{shown(value)} whose `{self.lists}` is not a tuple of strings"
         return None
 
 

@@ -242,7 +242,7 @@ class Registry:
 
     def _in(self, group: str) -> list[Offer]:
         if group not in self.groups:
-            raise KeyError(f"{group!r} is no plugin group")
+            raise KeyError(f"{group!r} is not a plugin group")
         return [offer for offer in self.offers if offer.group == group]
 
     def _is_enabled(self, offer: Offer) -> bool:

@@ -37,13 +37,13 @@ class Board:
         """Why a file for a chip does not run here, in a sentence without a full stop; None for the board's chip."""
         if chip == self.chip:
             return None
-        return f"{self.title} has a {self.chip}, and this is compiled for {chip}"
+        return f"{self.title} has a {self.chip}, but the file is compiled for {chip}"
 
     def refuses_size(self, needed: int) -> str | None:
         """Why a file that allocates this many bytes does not run here, likewise."""
         if needed <= self.device_bytes:
             return None
         return (
-            f"{self.title} reserves {shown_size(self.device_bytes)} for networks, and this one allocates "
+            f"{self.title} reserves {shown_size(self.device_bytes)} for networks, but this one needs "
             f"{shown_size(needed)}"
         )

@@ -85,7 +85,7 @@ class Choices:
 SECTIONS: Mapping[str, tuple[Callable[[Any], Any], ...]] = {
     "Target and files": (
         click.option(
-            "--quantize", type=MODE, help="f32, f16, bf16, int8, int8-asym, ...; left out, network and chip decide."
+            "--quantize", type=MODE, help="f32, f16, bf16, int8, int8-asym, ...; by default, network and chip decide."
         ),
         runtime_option,
         click.option("--report", "report_path", type=OUTPUT, metavar="FILE.json", help="Write the report as JSON."),
@@ -95,7 +95,7 @@ SECTIONS: Mapping[str, tuple[Callable[[Any], Any], ...]] = {
             metavar="NAME",
             help="Lay out the folder of C for the tools of a framework: zephyr, arduino, esp-idf.",
         ),
-        click.option("--work-dir", type=FILE, metavar="DIR", help="Keep every intermediate file here."),
+        click.option("--work-dir", type=FILE, metavar="DIR", help="Folder that keeps every intermediate file."),
     ),
     "Network": (labels_option,),
     "Calibration (int8)": (

@@ -114,8 +114,7 @@ def _ours(answer: Answer, script: Script, word: str, rest: Iterator[str]) -> lis
     ours = answer.values.get(value.lower())
     if ours is None:
         raise UsageError(
-            f"--{answer.option} {value}: a value of TPU-MLIR's {script.name}, which tpuc {script.command} does not "
-            "have; "
+            f"--{answer.option} {value}: TPU-MLIR's {script.name} accepts this value, tpuc {script.command} does not; "
             f"choose one of {', '.join(answer.values)}."
         )
     return [answer.renamed, ours]
@@ -123,7 +122,9 @@ def _ours(answer: Answer, script: Script, word: str, rest: Iterator[str]) -> lis
 
 def _refusal(answer: Answer, script: Script, value: str) -> UsageError:
     given = f"--{answer.option} {value}".rstrip()
-    return UsageError(f"{given}: TPU-MLIR's {script.name} has it, tpuc {script.command} does not: {answer.refused}.")
+    return UsageError(
+        f"{given}: TPU-MLIR's {script.name} accepts it, tpuc {script.command} does not: {answer.refused}."
+    )
 
 
 def _without(words: Sequence[str], dropped: Collection[str]) -> list[str]:

@@ -43,12 +43,14 @@ _PREPROCESS = {
         "--pad-value", type=click.IntRange(0, 255), help="Value of padding pixels; 0 by default."
     ),
     "pad_type": click.option(
-        "--pad-type", type=click.Choice(["center", "normal"]), help="Position of a fitted image; normal: top left."
+        "--pad-type",
+        type=click.Choice(["center", "normal"]),
+        help="Position of the padded image; normal: top left.",
     ),
     "interpolation": click.option(
         "--interpolation",
         type=click.Choice(["nearest", "box", "bilinear", "hamming", "bicubic", "lanczos", "area", "linear"]),
-        help="Resize as Pillow's filter of this name; area and linear as OpenCV.",
+        help="Filter for resizing, as in Pillow; area and linear as in OpenCV.",
     ),
     "mean": click.option("--mean", type=NUMBERS, default=EMPTY, help="Subtracted per channel: 103.939,116.779,123.68."),
     "scale": click.option(
@@ -89,17 +91,17 @@ _BOUNDARY = {
     "aligned_input": click.option(
         "--aligned-input",
         is_flag=True,
-        help="Rows of these bytes are aligned as the chip's camera hardware writes them.",
+        help="Image rows are aligned as by the chip's camera hardware.",
     ),
-    "quant_input": click.option("--quant-input", is_flag=True, help="Take inputs as they are stored, without casts."),
+    "quant_input": click.option("--quant-input", is_flag=True, help="Take inputs in their stored type, without casts."),
     "float_input": click.option(
-        "--float-input", is_flag=True, help="Take floats even if the network's runtime quantizes its inputs."
+        "--float-input", is_flag=True, help="Take floats even if the framework quantizes inputs itself."
     ),
     "float_output": click.option(
-        "--float-output", is_flag=True, help="Give floats even if the network gives quantized integers (chip c)."
+        "--float-output", is_flag=True, help="Return floats even if the network returns quantized integers (chip c)."
     ),
     "quant_output": click.option(
-        "--quant-output", is_flag=True, help="Give outputs as they are stored; bytes in the int8 modes."
+        "--quant-output", is_flag=True, help="Return outputs in their stored type; bytes in the int8 modes."
     ),
     "quant_input_list": click.option(
         "--quant-input-list",
@@ -185,7 +187,7 @@ def agreement_option(function: Function[R]) -> Function[R]:
         "--min-agreement",
         type=click.FloatRange(0.0, 1.0),
         metavar="SHARE",
-        help="Fail if int8 agrees with float on less than this share of an output's predictions: 0.98.",
+        help="Fail if int8 and float agree on less than this share of predictions: 0.98.",
     )
     return option(function)
 

@@ -71,11 +71,23 @@ def _key(word: str) -> str | None:
 def pool_options(function: Callable[..., R]) -> Callable[..., R]:
     """Add the pool options, as `pools`, a PoolChoice."""
 
-    @click.option("--target", default="", metavar="NAMES", help="Targets, the one that ops run on first: accel,c.")
-    @click.option("--usmp-workspace-pools", default="", metavar="NAMES", help="In order of preference: dtcm,sram.")
-    @click.option("--usmp-parameter-pools", default="", metavar="NAMES", help="The same for constants: itcm,flash.")
-    @click.option("--executor", type=click.Choice(["aot"]), expose_value=False, help="As in TVM; there is no other.")
-    @click.option("--output-format", type=click.Choice(["mlf"]), expose_value=False, help="Likewise.")
+    @click.option("--target", default="", metavar="NAMES", help="Targets, first the one that runs the ops: accel,c.")
+    @click.option(
+        "--usmp-workspace-pools",
+        default="",
+        metavar="NAMES",
+        help="Pools for buffers, by preference: dtcm,sram.",
+    )
+    @click.option(
+        "--usmp-parameter-pools", default="", metavar="NAMES", help="Pools for constants, by preference: itcm,flash."
+    )
+    @click.option("--executor", type=click.Choice(["aot"]), expose_value=False, help="As in TVM; only aot.")
+    @click.option(
+        "--output-format",
+        type=click.Choice(["mlf"]),
+        expose_value=False,
+        help="As in TVM; only mlf.",
+    )
     @functools.wraps(function)
     def gathered(
         *arguments: Any, target: str, usmp_workspace_pools: str, usmp_parameter_pools: str, **settings: Any

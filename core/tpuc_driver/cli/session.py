@@ -128,7 +128,7 @@ def compiled_file(app: App, chip: str, output: Path) -> Path | None:
     if not names_folder(app.registry.get("tpuc.chips", chip), output):
         return output
     if output.exists() and not output.is_dir():
-        raise UsageError(f"{output} is a file, and chip '{chip}' writes a folder; choose another name.")
+        raise UsageError(f"{output} is a file, but chip '{chip}' writes a folder; choose another name.")
     check_writable(output / "metadata.json" if output.exists() else output)
     return None
 
@@ -142,7 +142,7 @@ def _check_ending(app: App, chip: str, output: Path) -> None:
         ending = other.description.suffix
         if output.suffix == ending:
             raise UsageError(
-                f"{output}: {ending} is the suffix of files for '{name}', and files for chip '{chip}' end in {own}; "
+                f"{output}: {ending} is the suffix of files for '{name}', but files for chip '{chip}' end in {own}; "
                 f"name it {output.with_suffix(own)}."
             )
 

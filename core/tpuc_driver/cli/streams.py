@@ -74,7 +74,7 @@ class Shown(io.TextIOBase):
     def write(self, text: str) -> int:
         """Write text; control characters and those that the encoding lacks are escaped."""
         if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance] # click finds out so what it has
-            raise TypeError("text is written here, no bytes")
+            raise TypeError("this stream takes text, not bytes")
         if text:
             shown = harmless(text)
             encoding = getattr(self.raw, "encoding", None) or "utf-8"

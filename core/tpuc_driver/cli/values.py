@@ -193,7 +193,7 @@ def finite(text: Any) -> float:
     """The number in a text; raises ValueError also for infinities and NaN."""
     number = float(text)
     if not math.isfinite(number):
-        raise ValueError(f"{text!r} is no number")
+        raise ValueError(f"{text!r} is not a number")
     return number
 
 

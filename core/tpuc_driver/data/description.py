@@ -40,11 +40,11 @@ def described(said: Mapping[str, Any], registry: Registry, remark: Callable[[str
     """
     for name in said:
         if name not in SAYINGS:
-            raise UsageError(f"no preprocessing setting is named '{name}'. There are {', '.join(sorted(SAYINGS))}.")
+            raise UsageError(f"no preprocessing setting is named '{name}'. Settings: {', '.join(sorted(SAYINGS))}.")
     given = {name: value for name, value in said.items() if value not in (None, False, ()) and name != "preset"}
     if given.get("interpolation", "area") not in INTERPOLATIONS:
         raise UsageError(
-            f"no interpolation is named '{given['interpolation']}'. There are {', '.join(INTERPOLATIONS)}."
+            f"no interpolation is named '{given['interpolation']}'. Choose one of {', '.join(INTERPOLATIONS)}."
         )
     if "std" in given:
         given |= _of_deviations(given.get("mean", (0.0,)), given.pop("std"), has_scale="scale" in given, remark=remark)

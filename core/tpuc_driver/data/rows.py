@@ -66,7 +66,7 @@ class ArrayRows:
     def __getitem__(self, row: int) -> Array:
         count = self.shape[0] if self.shape else 0
         if not 0 <= row < count:
-            raise ValueError(f"it has {count} rows, and none with number {row}")
+            raise ValueError(f"it has {count} rows, but no row {row}")
         if self._whole is not None:
             return self._whole[row]
         if self._block is None or not self._first <= row < self._first + len(self._block):

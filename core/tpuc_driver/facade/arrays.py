@@ -50,7 +50,7 @@ def as_array(given: object, name: str) -> Array:
         array = np.asarray(given if detach is None else detach().cpu())
     except (TypeError, ValueError, RuntimeError) as error:
         reason = " ".join(str(error).split()).rstrip(".")
-        raise InvalidInput(f"{name} is no array ({reason}); give numbers of one shape.") from error
+        raise InvalidInput(f"{name} is not an array ({reason}); give numbers of one shape.") from error
     if array.dtype.kind == "V" and array.dtype.names is None:  # narrow floats, of which numpy knows the bytes alone
         array = array.astype(np.float32)
     if array.dtype.kind not in "biuf":
@@ -159,7 +159,7 @@ def named_arrays(specs: Sequence[SampleInput], given: object, place: str = "the 
             raise UsageError(f"no input named '{name}'.{hint} The network takes {_listed(specs)}.")
     missing = [one for one in specs if one.name not in by_name]
     if missing:
-        raise UsageError(f"nothing is given for {_listed(missing)}; give an array for each input.")
+        raise UsageError(f"no array for {_listed(missing)}; give one for each input.")
     return {str(name): as_array(value, f"array '{name}'") for name, value in by_name.items()}
 
 

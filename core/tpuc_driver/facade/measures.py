@@ -206,11 +206,11 @@ def _labeled(samples: Given, labels: npt.ArrayLike | None, folder: Path) -> Path
     """A data set for `eval`."""
     if is_path(samples):
         if labels is not None:
-            raise UsageError("a file or folder of samples brings its labels; leave out labels.")
+            raise UsageError("a file or folder of samples already has labels; leave out labels.")
         return as_path(samples)
     if is_iterable_of_samples(samples):
         if labels is not None:
-            raise UsageError("an iterable brings the label with each sample; leave out labels.")
+            raise UsageError("an iterable already gives a label with each sample; leave out labels.")
         return _of_pairs(cast("Iterable[Any]", samples), folder)
     if labels is None:
         raise UsageError("no labels; give the class index of every sample as labels=ARRAY.")
@@ -222,7 +222,7 @@ def _of_pairs(pairs: Iterable[Any], folder: Path) -> Path:
     y: list[Array] = []
     for number, pair in enumerate(pairs, 1):
         if not isinstance(pair, tuple | list) or len(cast("list[Any]", pair)) < 2:
-            raise UsageError(f"item {number} is no pair of a sample and its label; give pairs, or labels=ARRAY.")
+            raise UsageError(f"item {number} is not a pair (sample, label); give pairs, or labels=ARRAY.")
         sample, label = (as_array(part, f"item {number}") for part in cast("list[Any]", pair)[:2])
         batched = label.ndim > 0 and label.shape[0] == sample.shape[0]
         x.append(sample if batched else sample[None])

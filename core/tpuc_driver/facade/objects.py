@@ -23,8 +23,7 @@ def file_of(given: object, example_inputs: Any, registry: Registry, folder: Path
             tell_left_out(failed)
             return reader.write(given, example_inputs, folder)
         titles.append(reader.title)
-    what = "these bytes are" if isinstance(given, bytes | bytearray | memoryview) else f"a {type(given).__name__} is"
+    what = "bytes" if isinstance(given, bytes | bytearray | memoryview) else f"objects of type {type(given).__name__}"
     raise UsageError(
-        f"{what} no network that tpuc.load takes; give the path of a file, {', '.join(sorted(titles))}"
-        f"{left_out(failed)}"
+        f"tpuc.load does not read these {what}; give the path of a file, {', '.join(sorted(titles))}{left_out(failed)}"
     )

@@ -78,7 +78,7 @@ class Boundary:
         for pair in self.state_pair:
             taken, sign, given = pair.partition("=")
             if not sign:
-                raise UsageError(f"--state-pair {pair}: there is no '='; give INPUT=OUTPUT.")
+                raise UsageError(f"--state-pair {pair}: '=' is missing; give INPUT=OUTPUT.")
             named.append(State(taken, given))
         known = [one for one in state_pairs(module) if one.input not in {other.input for other in named}]
         if not (named or known):

@@ -28,9 +28,9 @@ def check_bundle(folder: Path) -> None:
     if not folder.exists():
         check_writable(folder)
     elif not folder.is_dir():
-        raise UsageError(f"{folder} is a file, and --bundle writes a folder; choose another name.")
+        raise UsageError(f"{folder} is a file, but --bundle writes a folder; choose another name.")
     elif any(folder.iterdir()):
-        raise UsageError(f"{folder}: the folder is not empty; give the bundle a new one.")
+        raise UsageError(f"{folder}: the folder is not empty; choose a new one for the bundle.")
 
 
 def write_bundle(file: CompiledFile, folder: Path) -> list[str]:

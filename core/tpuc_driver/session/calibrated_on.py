@@ -29,4 +29,4 @@ def seen_among(specs: Sequence[SampleInput], inputs: Sequence[Path], seen: Seque
     if not count:
         return ""
     which = "all" if count == len(found) else f"{count} of {len(found)}"
-    return f"the network was calibrated on {which} samples of the input: its errors are larger on others"
+    return f"the network was calibrated on {which} samples of the input: expect larger errors on other data"

@@ -67,7 +67,7 @@ class CompiledFile:
             raise UsageError(f"{self.path} contains several networks: {self.listed()}; choose one with --network NAME.")
         found = [place for place, entry in enumerate(self.entries) if network in (None, entry.name)]
         if not found:
-            raise UsageError(f"{self.path}: no network '{network}' in it; there are {self.listed()}.")
+            raise UsageError(f"{self.path}: contains no network '{network}'; choose one of {self.listed()}.")
         return found
 
     def listed(self) -> str:
@@ -102,7 +102,7 @@ def combine(files: Sequence[CompiledFile], output: Path) -> None:
     for one in files:
         if one.chip.description.name != chip.description.name:
             raise UsageError(
-                f"{one.path} is for chip '{one.chip.description.name}', and {files[0].path} for "
+                f"{one.path} is for chip '{one.chip.description.name}', but {files[0].path} for "
                 f"'{chip.description.name}'; combine files for one chip."
             )
     try:

@@ -51,7 +51,7 @@ def _reading(registry: Registry, path: Path, settings: NetworkSettings) -> tuple
     for field, option in SPECIALIZING.items():
         if getattr(options, field) and field not in frontend.specializes_by:
             raise Unsupported(
-                f"{path}: front end '{frontend.name}' has no {option}; export the network to ONNX for it."
+                f"{path}: front end '{frontend.name}' does not support {option}; export the network to ONNX to use it."
             )
     return frontend, file, options
 

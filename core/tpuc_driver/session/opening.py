@@ -36,7 +36,8 @@ def opened(configuration: Configuration, path: Path) -> CompiledFile:
     if not candidates:
         suffixes = sorted({chip.description.suffix for chip in chips})
         raise Unsupported(
-            f"{path}: no installed chip reads {kind_of(path)}; there are {', '.join(suffixes)}{left_out(failed)}"
+            f"{path}: no installed chip reads {kind_of(path)}; installed chips read {', '.join(suffixes)}"
+            f"{left_out(failed)}"
         )
     tell_left_out(failed)
     for chip in candidates[:-1]:
@@ -70,6 +71,6 @@ def said_twice(path: Path, preprocess: Mapping[str, Any], command: str) -> Usage
     names = sorted("preprocess" if name == "preset" else name for name in preprocess)
     options = ", ".join(f"--{name.replace('_', '-')}" for name in names)
     return UsageError(
-        f"{path} says itself how images become its inputs. Leave out {options}, or {command} the network again with "
-        "other ones."
+        f"{path}: preprocessing is stored in the file. Leave out {options}, or {command} the network again with "
+        "other values."
     )

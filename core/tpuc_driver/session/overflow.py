@@ -118,7 +118,7 @@ def sentences(found: Sequence[Overflow], modes: Sequence[str]) -> list[str]:
     for type, is_constant in dict.fromkeys((one.type, one.is_constant) for one in found):
         mine = [one for one in found if (one.type, one.is_constant) == (type, is_constant)]
         mine.sort(key=lambda one: -one.magnitude)
-        fate = f"are cut off at {limit_of(type):,.6g}" if is_constant else "become infinite"
+        fate = f"are clamped to {limit_of(type):,.6g}" if is_constant else "become infinite"
         more = f" and {len(mine) - _SHOWN} more" if len(mine) > _SHOWN else ""
         names = ", ".join(map(str, mine[:_SHOWN]))
         wider = [mode for mode in modes if _is_wider(mode, type)]
@@ -126,8 +126,7 @@ def sentences(found: Sequence[Overflow], modes: Sequence[str]) -> list[str]:
         if wider:
             way_out = f"keep the ops around them in {' or '.join(wider)} (--quantize-table), or all with --quantize"
         result.append(
-            f"{type} holds numbers up to {limit_of(type):,.6g}, which is not enough for {names}{more}: they {fate}; "
-            f"{way_out}"
+            f"{type} (largest value {limit_of(type):,.6g}) cannot represent {names}{more}: they {fate}; {way_out}"
         )
     return result
 

@@ -74,12 +74,12 @@ class PartsCompiler:
         for name in SINGLE:
             if self.settings.get(name):
                 raise Unsupported(
-                    f"{self.model}: the model becomes several networks, and '{name}' is for one; leave it out."
+                    f"{self.model}: the model compiles to several networks, but '{name}' applies to one; leave it out."
                 )
         beside = {self.model.parent / "config" / name: content for name, content in companions.items()}
         for path, content in beside.items():
             if path.exists() and not (path.is_file() and path.read_bytes() == content):
-                raise UsageError(f"{path}: it belongs to something else; compile the model into a folder of its own.")
+                raise UsageError(f"{path}: this file is not from this model; compile into another folder.")
         finished: list[Finished] = []
         for _, group in groupby(parts, lambda part: part.group):
             finished += self._group(list(group))

@@ -232,8 +232,8 @@ def finish(configuration: Configuration, module: Module, model: Path, settings: 
     table, boundary = settings.get("calibration_table"), settings.get("boundary")
     if boundary is not None and boundary.aligned_input and settings.get("test_input"):
         raise UsageError(
-            "--aligned-input takes camera frames, which --test-input cannot be; compile once without --aligned-input "
-            "to compare."
+            "--test-input cannot be compared with --aligned-input, which takes camera frames; compile once without "
+            "--aligned-input to compare."
         )
     labels = fitted_labels(module, settings.get("labels") or Labels())
     built = build(configuration, module, _recipe(settings))

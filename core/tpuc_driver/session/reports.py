@@ -115,7 +115,7 @@ class SelfCheck:
         """Format as one line."""
         start = f"self-check of {self.subject} on {self.counted}"
         if not self.shows:
-            return visible(f"{start} says nothing: the network finds nothing in them; add samples of what it looks for")
+            return visible(f"{start} is inconclusive: nothing is detected in them; add samples with objects to detect")
         worst, lowest = self.worst, min(self.outputs, key=lambda one: one.decibels)
         of = f" of output '{worst.name}'" if len(self.outputs) > 1 else ""
         if not worst.total:
@@ -130,7 +130,7 @@ class SelfCheck:
         worst = self.worst
         return (
             f"{self.subject} agrees with float on {worst.same} of {worst.total} predictions of output '{worst.name}' "
-            f"({worst.decibels:.1f} dB, {self.counted}); try more samples of what the network looks for (several "
+            f"({worst.decibels:.1f} dB, {self.counted}); try more representative samples (several "
             "--dataset, DIR=3 to count them three times), another --method, `tpuc opt --pass equalise-weights` before "
             "calibration, or float layers (`tpuc qtable`)"
         )

@@ -148,7 +148,7 @@ def check_settings(settings: Mapping[str, Any], group: type[Any]) -> None:
         if name not in group.__annotations__:
             close = get_close_matches(name, group.__annotations__, n=1)
             hint = f" Did you mean '{close[0]}'?" if close else ""
-            raise UsageError(f"no setting named '{name}'.{hint} There are {', '.join(sorted(group.__annotations__))}.")
+            raise UsageError(f"no setting named '{name}'.{hint} Settings: {', '.join(sorted(group.__annotations__))}.")
     for name, hint in _plain_types(group).items():
         if name in settings and not isinstance(settings[name], hint):
             wanted = next(one.__name__ for one in hint if one is not NoneType)

@@ -69,6 +69,6 @@ def underflow_sentences(found: Sequence[Underflow], modes: Sequence[str]) -> lis
             way_out = f"keep the ops around them in {' or '.join(wider)} (--quantize-table), or all with --quantize"
         result.append(
             f"{type} has steps of {step_of(type):.3g} around 0, too coarse for {', '.join(map(str, mine[:_SHOWN]))}"
-            f"{more}: they lose their digits or become 0; {way_out}"
+            f"{more}: they lose precision or become 0; {way_out}"
         )
     return result

@@ -159,7 +159,7 @@ def _meaning(info: TensorInfo) -> str:
 def element_type(info: TensorInfo) -> str:
     """The C type of an input's or output's elements."""
     found = c_type(TensorType(info.shape, info.element).storage)
-    assert found is not None, "such a tensor is no input or output of a function"
+    assert found is not None, "functions have no such inputs or outputs"
     return found
 
 

@@ -50,7 +50,7 @@ def _given(place: str, value: Any) -> Array:
         return np.asarray([words[part.lower()] if part.lower() in words else _number(part) for part in parts])
     except ValueError:
         raise UsageError(
-            f"{place}: --fix-input gives {text!r}, which is no value. Give a number, numbers between commas, ones, "
+            f"{place}: --fix-input gives {text!r}, which is not a value. Give a number, numbers between commas, ones, "
             "zeros, or an npy file."
         ) from None
 

@@ -321,7 +321,7 @@ def _check_exact(where: str, left: Operand, right: Operand, dtype: str) -> None:
     if largest > 1 << EXACT_BITS and np.abs(limits_of(dtype)).max() > 1 << EXACT_BITS:
         raise LangError(
             f"{where}: its results may reach {largest}, beyond the {EXACT_BITS} bits that are exact here; use a "
-            "narrower result, or quantised operands."
+            "narrower result, or quantized operands."
         )
 
 

@@ -237,8 +237,8 @@ def _decided_of_two(script: Script, scores: str, labels: Array, named: Sequence[
     transform, base = attributes.get("post_transform", "NONE"), attribute(script, "base_values").size
     if base > (named == [0]):
         raise script.refused(
-            f"its trees say something of {'one class' if len(named) == 1 else 'both classes'}, and base_values has "
-            f"{base} numbers, for which there is no common meaning; add them to the leaves of a tree"
+            f"its trees score {'one class' if len(named) == 1 else 'both classes'}, but base_values has "
+            f"{base} numbers, and the combination is ambiguous; add them to the leaves of a tree"
         )
     score = script("Gather", scores, script.constant("own", np.array([named[-1]])), axis=1)
     score = _with_base(script, score)

@@ -59,7 +59,7 @@ def _check(what: str, names: Sequence[str], count: int) -> None:
         raise UsageError(f"{len(names)} types of {what}s are given, and the network has {count} {what}s.")
     for name in names:
         if name and name not in TYPES:
-            raise UsageError(f"'{name}' is no type of an {what}; use one of {', '.join(TYPES)}.")
+            raise UsageError(f"'{name}' is not a type for an {what}; use one of {', '.join(TYPES)}.")
 
 
 def _retype_input(module: Module, operation: Operation, element: ElementType) -> None:

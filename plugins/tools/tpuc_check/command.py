@@ -53,7 +53,9 @@ HOST_OPERATIONS_PER_MS = 1_000_000
     help="Check that it fits this board: duo64, duo256 and so on (`tpuc plugins` lists them).",
 )
 @runtime_option
-@click.option("--quantize", type=MODE, help="f32, f16, bf16, int8, int8-asym, ...; left out, network and chip decide.")
+@click.option(
+    "--quantize", type=MODE, help="f32, f16, bf16, int8, int8-asym, ...; by default, network and chip decide."
+)
 @click.option("--input-shapes", type=SHAPES, default=EMPTY, help="Shapes of dynamic inputs: [[1,3,224,224]].")
 @click.option("--batch", type=POSITIVE, help="Batch size of every input.")
 @specializing_options
@@ -379,7 +381,7 @@ def whole(
         loaded = _compiled(session, module, table)
     except TpucError as error:
         reason = str(error).splitlines()[0].rstrip(".")
-        return [Finding(NETWORK, (), "", reason, "Compile it for the details", session.mode)], {}, True
+        return [Finding(NETWORK, (), "", reason, "Compile the network for details", session.mode)], {}, True
     if destination.board is None:
         return [], {}, True
     return destination.findings(session.chip.description.name, loaded), loaded.device_bytes, True

@@ -38,19 +38,21 @@ if TYPE_CHECKING:
 )
 @click.argument("network", metavar="MODEL", type=FILE)
 @click.option("--model-data", type=FILE, metavar="FILE", help="Weights of the network, if they are in a separate file.")
-@click.option("--chip", help="Compile for this chip; without it the import alone is tried.")
-@click.option("--quantize", type=MODE, help="f32, f16, bf16, int8, int8-asym, ...; left out, network and chip decide.")
+@click.option("--chip", help="Chip to compile for; by default, only import the network.")
+@click.option(
+    "--quantize", type=MODE, help="f32, f16, bf16, int8, int8-asym, ...; by default, network and chip decide."
+)
 @click.option("--input-shapes", type=SHAPES, default=EMPTY, help="Shapes of dynamic inputs: [[1,3,224,224]].")
 @click.option(
     "--random-weights",
     is_flag=True,
-    help="Replace the weights by random ones if the failure stays, to keep yours private.",
+    help="Replace the weights with random ones if it still fails, to keep yours private.",
 )
-@click.option("--command", "shell", metavar="TEXT", help="Run this instead: {} is the network; not 0 is a failure.")
+@click.option("--command", "shell", metavar="TEXT", help="Command to run instead; {} is the network; fails unless 0.")
 @click.option(
     "--seconds", type=NUMBER, default=60.0, show_default=True, help="Time limit of a run; exceeding it is a failure."
 )
-@click.option("-o", "--output", type=OUTPUT, required=True, metavar="FILE", help="The small network to write.")
+@click.option("-o", "--output", type=OUTPUT, required=True, metavar="FILE", help="The reduced network.")
 @pass_app
 def command(
     app: App,
@@ -75,7 +77,7 @@ def command(
     if shell is not None and "{}" not in shell:
         raise UsageError("--command: contains no {}; write {} in place of the network's file.")
     if shell is not None and chip is not None:
-        raise UsageError("--command already says what to run; leave out --chip.")
+        raise UsageError("--command replaces the compilation; leave out --chip.")
     from tpuc_check.failure import Attempt, essence
     from tpuc_check.reduction import reduced
 

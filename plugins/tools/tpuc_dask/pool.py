@@ -47,7 +47,7 @@ class ClusterPool(Pool):
                 losses += 1
                 if losses > LOSSES:
                     raise TpucError(
-                        "the workers of the cluster keep dying, perhaps because memory ran out; check their logs"
+                        "the cluster's workers keep dying, perhaps out of memory; check their logs"
                     ) from error
                 shared = self._share(sealed)
                 waiting = deque((unit, self._submit(shared, unit)) for unit, _ in waiting)

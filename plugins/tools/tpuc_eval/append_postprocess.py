@@ -66,4 +66,4 @@ def _chosen(context: PassContext, text: str, tail: Tail) -> Postprocess:
         return found[0]
     listed = " and ".join(one.name for one in found) if found else f"none of {', '.join(candidates)}"
     verb = "fit" if len(found) > 1 else "fits"
-    raise UsageError(f"--post {text}: {listed} {verb} the outputs ({tail.listed}); name the post-processing.")
+    raise UsageError(f"--post {text}: {listed} {verb} the outputs ({tail.listed}); choose the post-processing.")

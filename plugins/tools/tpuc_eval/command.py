@@ -33,16 +33,16 @@ if TYPE_CHECKING:
     examples=("tpuc eval FILE images/", "tpuc eval net.onnx FILE images/ --preprocess imagenet-torch"),
 )
 @click.argument("models", metavar="[MODEL]... [DATASET]", nargs=-1, type=FILE)
-@click.option("--model-file", "model_files", type=FILE, multiple=True, metavar="FILE", help="The same as MODEL.")
-@click.option("--dataset", type=FILE, metavar="PATH", help="The same as DATASET.")
-@click.option("--dataset-type", default="", metavar="NAME", help="imagenet, coco, voc, wider, yolo or arrays.")
+@click.option("--model-file", "model_files", type=FILE, multiple=True, metavar="FILE", help="Same as MODEL.")
+@click.option("--dataset", type=FILE, metavar="PATH", help="Same as DATASET.")
+@click.option("--dataset-type", default="", metavar="NAME", help="imagenet, coco, voc, wider, yolo, or arrays.")
 @click.option("--metric", default="", metavar="NAME", help="top-k, coco, voc, auc, best-box; by default the data's.")
 @click.option("--postprocess", default="", metavar="NAME", help="Kind of outputs: yolov5, ssd, scores, ...")
-@click.option("--postprocess-type", default="", metavar="NAME", help="topx or coco_mAP: another name of --metric.")
+@click.option("--postprocess-type", default="", metavar="NAME", help="TPU-MLIR's --metric: topx or coco_mAP.")
 @click.option("--label-file", type=FILE, metavar="FILE", help="Lines 'FILE INDEX', or class names in order.")
-@click.option("--label-offset", type=int, default=0, show_default=True, help="Added to class indices of the data.")
+@click.option("--label-offset", type=int, default=0, show_default=True, help="Number to add to the labels.")
 @click.option(
-    "--annotation", "--coco-annotation", type=FILE, metavar="PATH", help="The objects in images: a file or folder."
+    "--annotation", "--coco-annotation", type=FILE, metavar="PATH", help="Annotations of the images: a file or folder."
 )
 @click.option("--count", type=COUNT, default=0, show_default=True, help="Number of samples to use; 0: all.")
 @layout_option
@@ -134,8 +134,8 @@ def _unseen(app: App, paths: Sequence[Path], samples: LabelledSamples) -> tuple[
     if len(left) == len(samples):
         return samples, ""
     if not left:
-        return samples, ", all of which a network was calibrated on: figures flatter it"
-    return Chosen(samples, left), f" ({len(samples) - len(left)} more were left out: a network was calibrated on them)"
+        return samples, ", all used for calibration: expect lower accuracy on other data"
+    return Chosen(samples, left), f" ({len(samples) - len(left)} more were used for calibration and left out)"
 
 
 def _runnable(

@@ -81,6 +81,10 @@ def fitting(candidates: Sequence[Postprocess], outputs: Outputs, sample: Sample,
     listed = ", ".join(f"{name} {'x'.join(map(str, array.shape))}" for name, array in outputs.items())
     if found:
         names = " and ".join(one.name for one in found)
-        raise UsageError(f"{source}: its outputs ({listed}) may be those of {names}; choose with --postprocess NAME.")
+        raise UsageError(
+            f"{source}: several post-processings fit its outputs ({listed}): {names}; choose with --postprocess NAME."
+        )
     names = ", ".join(one.name for one in candidates)
-    raise UsageError(f"{source}: no detector has outputs such as {listed}; choose one with --postprocess: {names}.")
+    raise UsageError(
+        f"{source}: no known post-processing fits its outputs ({listed}); choose with --postprocess: {names}."
+    )

@@ -53,7 +53,7 @@ class Labels(AccuracyMeasure):
         registry, paths = measured.registry, [Path(self.dataset)] if self.dataset else list(measured.paths)
         if len(paths) != 1:
             raise UsageError(
-                f"measure 'labels' takes one data set and was given {len(paths)}; name it: labels{{dataset=PATH}}."
+                f"measure 'labels' takes one data set, but {len(paths)} were given; choose one: labels{{dataset=PATH}}."
             )
         form: DatasetType = configured(registry, "tpuc.datasets", self.dataset_type or usual_type(paths[0]))
         metric = chosen_metric(registry, self.metric or form.metric)
@@ -77,7 +77,7 @@ class _Opened(OpenedMeasure):
         figures = self._figures(self._exact[0], list(self._exact[0]))
         self._figure = figure or next(iter(figures))
         if self._figure not in figures:
-            raise UsageError(f"metric '{metric.name}' has no figure '{figure}'; there are {', '.join(figures)}.")
+            raise UsageError(f"metric '{metric.name}' has no figure '{figure}'; choose one of {', '.join(figures)}.")
         self.name, self.exact = self._figure, figures[self._figure]
         self.exact_held_out = self._of(self._exact[-1])
         self._found: Digests = self._exact[-1]

@@ -67,7 +67,7 @@ def _check(file: Path, said: Preprocess, shape: tuple[int, ...]) -> tuple[int, i
             )
     if said.interpolation not in (None, *INTERPOLATIONS):
         raise CalibrationError(
-            f"{file}: no interpolation is named '{said.interpolation}'. There are {', '.join(INTERPOLATIONS)}."
+            f"{file}: no interpolation is named '{said.interpolation}'. Choose one of {', '.join(INTERPOLATIONS)}."
         )
     if said.resize_dims is not None and (said.resize_dims[0] < height or said.resize_dims[1] < width):
         raise CalibrationError(

@@ -308,10 +308,10 @@ def _from_float32(stored: str) -> Callable[[Arrays], Arrays]:
     return change
 
 
-_conversion("bf16-to-fp32", "Make float32 of raw 16-bit arrays that are bfloat16.", _to_float32("bf16"))
-_conversion("fp16-to-fp32", "Make float32 of arrays of float16, or of raw 16 bits.", _to_float32("fp16"))
-_conversion("fp32-to-bf16", "Make raw bfloat16 of arrays of float32, ties to even.", _from_float32("bf16"))
-_conversion("fp32-to-fp16", "Make float16 of arrays of float32, ties to even.", _from_float32("fp16"))
+_conversion("bf16-to-fp32", "Convert raw bfloat16 arrays (16 bits) to float32.", _to_float32("bf16"))
+_conversion("fp16-to-fp32", "Convert float16 arrays, also raw ones (16 bits), to float32.", _to_float32("fp16"))
+_conversion("fp32-to-bf16", "Convert float32 arrays to raw bfloat16, ties to even.", _from_float32("bf16"))
+_conversion("fp32-to-fp16", "Convert float32 arrays to float16, ties to even.", _from_float32("fp16"))
 
 
 # Other formats
@@ -344,7 +344,7 @@ def to_bin(file: Path, name: str, target: Path, kind: str | None) -> None:
 @command.command("to-npy")
 @click.argument("file", metavar="FILE.npz", type=FILE)
 @click.argument("name")
-@click.option("-o", "--output", type=OUTPUT, metavar="FILE.npy", help="Where to; by default NAME.npy.")
+@click.option("-o", "--output", type=OUTPUT, metavar="FILE.npy", help="File to write; NAME.npy by default.")
 @pass_app
 def to_npy(app: App, file: Path, name: str, output: Path | None) -> None:
     """Write one array as an npy file."""

@@ -358,15 +358,13 @@ def _own_reason(tensors: Sequence[Tensor], number: int) -> str:
         if other.start < tensor.end and tensor.start < other.end and other is not tensor
     ]
     if tensor.kind == "input":
-        return "the file says where its inputs lie"
+        return "the file fixes the addresses of inputs"
     if tensor.kind == "host":
-        return "the host leaves it there"
+        return "the host writes it there"
     if not before:
-        return "nothing was there before"
+        return "unused until then"
     last = max(before, key=lambda other: other.read)
-    return (
-        f"takes over bytes of '{last.name or f'{last.kind} {tensors.index(last)}'}', last used in cycle {last.read:,}"
-    )
+    return f"reuses bytes of '{last.name or f'{last.kind} {tensors.index(last)}'}', last used in cycle {last.read:,}"
 
 
 def _touches(block: Block, region: Region) -> bool:

@@ -42,12 +42,14 @@ LARGEST = 1 << 48
     ),
 )
 @click.argument("file", type=FILE)
-@click.option("--profile", "profile_name", metavar="NAME", help="Timing model of the chip; its first one by default.")
+@click.option("--profile", "profile_name", metavar="NAME", help="Timing profile of the chip; the first one by default.")
 @click.option(
-    "--what-if", metavar="ddr=X,clock=Y", default="", help="Also time it with DDR or clock X or Y times as fast."
+    "--what-if", metavar="ddr=X,clock=Y", default="", help="Also time the network with DDR or clock X times as fast."
 )
-@click.option("--plan", type=FILE, metavar="FILE.json", help="Names and reasons: what `--memory-plan` wrote.")
-@click.option("--top", type=POSITIVE, metavar="N", help="List only the N layers that take longest, those first.")
+@click.option(
+    "--plan", type=FILE, metavar="FILE.json", help="Memory plan from `compile --memory-plan`; adds names and reasons."
+)
+@click.option("--top", type=POSITIVE, metavar="N", help="List only the N slowest layers, slowest first.")
 @click.option("--trace", type=OUTPUT, metavar="FILE.json", help="Write a timeline that Perfetto opens.")
 @click.option("--html", "page", type=OUTPUT, metavar="FILE.html", help="Write a page with maps of both memories.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -176,7 +178,7 @@ def _read_plan(path: Path) -> tuple[list[PlannedPlace], list[LayerCommands]]:
         ]
         return places, layers
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        found = f"it has no {error}" if isinstance(error, KeyError) else "it is not the JSON of one"
+        found = f"{error} is missing" if isinstance(error, KeyError) else "its JSON has another structure"
         raise InvalidModel(
             f"{path} is not a memory plan: {found}; make one with `tpuc deploy --memory-plan`"
         ) from error

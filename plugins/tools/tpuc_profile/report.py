@@ -218,7 +218,7 @@ def _crossings_text(calls: Sequence[HostCall]) -> str:
             known |= {info.address for info in (*call.inputs, *call.outputs)}
         visits += 1
     count = "1 crossing" if visits == 1 else f"{visits} crossings"
-    return f"processor: {count}, {_bytes_of(there):,} B there and {_bytes_of(back):,} B back"
+    return f"processor: {count}, {_bytes_of(there):,} B to it, {_bytes_of(back):,} B back"
 
 
 def _bytes_of(infos: Iterable[TensorInfo]) -> int:

@@ -24,8 +24,10 @@ FAILED = 1
 )
 @click.argument("folder", metavar="DIR", type=FILE)
 @click.argument("names", metavar="[NAME]...", nargs=-1)
-@click.option("--work-dir", type=FILE, metavar="DIR", help="Keep what the commands write here, a folder per network.")
-@click.option("--json", "as_json", is_flag=True, help="Every command with its outcome, for programs.")
+@click.option(
+    "--work-dir", type=FILE, metavar="DIR", help="Keep the files that commands write, one folder per network."
+)
+@click.option("--json", "as_json", is_flag=True, help="Write every command and its outcome as JSON.")
 @pass_app
 def command(app: App, folder: Path, names: tuple[str, ...], work_dir: Path | None, as_json: bool) -> int:
     """Run the listed commands for every network of a folder.

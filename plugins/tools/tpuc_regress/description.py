@@ -68,7 +68,7 @@ def find(folder: Path, names: Sequence[str]) -> list[Description]:
         raise UsageError(f"{folder}: contains no {SUFFIX} files. Give the folder of the descriptions.")
     for name in names:
         if name not in there:
-            raise UsageError(f"{folder}: no description of network '{name}'. There are {', '.join(there)}.")
+            raise UsageError(f"{folder}: no description of network '{name}'. Choose one of {', '.join(there)}.")
     return [read(there[name]) for name in names or there]
 
 

@@ -27,10 +27,12 @@ from tpuc_driver.api.command import (
     examples=("tpuc report FILE --work-dir work/ --dataset images/ -o report.html",),
 )
 @click.argument("file", type=FILE)
-@click.option("--work-dir", type=FILE, metavar="DIR", help="The folder that `compile --work-dir` kept.")
-@click.option("--dataset", type=FILE, metavar="DIR", help="Folder of samples (images, npz or npy) for the accuracy.")
+@click.option("--work-dir", type=FILE, metavar="DIR", help="Folder that `compile --work-dir` wrote.")
+@click.option(
+    "--dataset", type=FILE, metavar="DIR", help="Folder of samples (images, npz, or npy) to measure accuracy on."
+)
 @click.option("--input-num", type=POSITIVE, default=100, show_default=True, help="Maximum number of samples.")
-@click.option("--profile", "profile_name", metavar="NAME", help="Timing model of the chip; its first one by default.")
+@click.option("--profile", "profile_name", metavar="NAME", help="Timing profile of the chip; the first one by default.")
 @click.option("-o", "--output", type=OUTPUT, required=True, metavar="FILE.html", help="The page to write.")
 @pass_app
 def command(

@@ -25,8 +25,8 @@ from tpuc_report.tables import paragraph, section, stored, table, tile
 
 FEW = 12
 """Number of names listed in a sentence."""
-WITHOUT_FOLDER = "Nothing was kept of how the file was made: compile with --work-dir DIR, and give that folder here."
-WITHOUT_SAMPLES = "Not measured here: give samples with --dataset."
+WITHOUT_FOLDER = "No record of the compilation: compile with --work-dir DIR, and give that folder here."
+WITHOUT_SAMPLES = "Not measured: give samples with --dataset."
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def page_text(subject: Subject) -> str:
             "TILES": Markup("".join(tile(*one) for one in _tiles(subject))),
             "SECTIONS": Markup(
                 section("accuracy", "Accuracy", *_accuracy(subject))
-                + section("decisions", "What was decided, and why", *_decisions(subject))
+                + section("decisions", "What the compiler chose, and why", *_decisions(subject))
                 + section("time", "Time", *_time(subject.timed))
                 + section("memory", "Memory", *_memory(subject))
                 + section("border", "Inputs and outputs", _border(subject))
@@ -112,11 +112,11 @@ def _number(value: float | None) -> float:
 def _accuracy(subject: Subject) -> Iterator[str]:
     accuracy, check = subject.accuracy, _check_of(subject)
     if accuracy is None:
-        yield paragraph(WITHOUT_SAMPLES + (" What the compilation found:" if check is not None else ""))
+        yield paragraph(WITHOUT_SAMPLES + (" Self-check of the compilation:" if check is not None else ""))
     else:
         samples = f"{accuracy.samples} samples" if accuracy.samples > 1 else "1 sample"
         source = f"{samples} of {accuracy.dataset}{_which(accuracy)}"
-        yield paragraph(f"The lowered network beside the float one on {source}.")
+        yield paragraph(f"The lowered network compared with the float network on {source}.")
         rows = [
             (name, _decibels(one.sqnr_db), f"{one.cosine:.6f}", f"{one.largest:.5g}")
             for name, one in accuracy.outputs.items()
@@ -128,14 +128,14 @@ def _accuracy(subject: Subject) -> Iterator[str]:
             (one.name, f"{one.same} of {one.total}", f"{one.share:.1%}", _decibels(one.decibels))
             for one in check.outputs
         ]
-        yield table(("part of an output", "predictions as in float", "share", "SQNR"), rows, (1, 2, 3))
+        yield table(("part of an output", "predictions that agree with float", "share", "SQNR"), rows, (1, 2, 3))
 
 
 def _which(accuracy: Accuracy) -> str:
     """Describe whether the network was calibrated on the samples."""
     if accuracy.is_seen:
-        return ", all of which it was calibrated on: figures flatter it"
-    return f" that it was not calibrated on ({accuracy.left_out} more were left out)" if accuracy.left_out else ""
+        return ", all used for calibration: expect lower accuracy on other data"
+    return f" ({accuracy.left_out} more were used for calibration and left out)" if accuracy.left_out else ""
 
 
 def _decibels(value: float) -> str:
@@ -153,8 +153,8 @@ def _decisions(subject: Subject) -> Iterator[str]:
     if values:
         known = {one.name for one in fields(AccuracyReport)}
         found = AccuracyReport(**{name: value for name, value in values.items() if name in known})
-        yield paragraph(f"To keep the accuracy that was asked for: {found.text()}.")
-    yield table(("calibration", "what it found"), origin.remarks)
+        yield paragraph(f"To reach the required accuracy: {found.text()}.")
+    yield table(("calibration", "finding"), origin.remarks)
 
 
 def _modes(module: Module) -> Iterator[str]:
@@ -182,7 +182,7 @@ def _lowered(module: Module) -> dict[str, tuple[str, Any]]:
 
 def _time(timed: Report | None) -> Iterator[str]:
     if timed is None:
-        yield paragraph("The chip has no timing model: measure the network where it runs.")
+        yield paragraph("The chip has no timing model: measure the network on the board.")
         return
     analysis = timed.analysis
     yield strips.engines(analysis, [timed.step_name(step) for step in analysis.steps])
@@ -266,7 +266,7 @@ def _made(subject: Subject) -> Iterator[str]:
     report = subject.origin.report
     command: Any = report.get("command")
     if command:
-        yield paragraph("The command, in the folder where it was given:")
+        yield paragraph("Command:")
         yield f"<pre>{escape(shlex.join(map(str, command)))}</pre>\n"
     else:
         yield paragraph(WITHOUT_FOLDER)

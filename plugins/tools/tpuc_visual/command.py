@@ -16,12 +16,14 @@ from tpuc_driver.api.command import COUNT, FILE, OUTPUT, PATHS, App, Command, ch
     examples=("tpuc visual --f32-mlir net.mlir --quant-mlir lowered.mlir --input sample.npz -o page.html",),
 )
 @click.option("--f32-mlir", "--fp32-mlir", "exact", type=FILE, required=True, metavar="FILE.mlir", help="TOP module.")
-@click.option("--quant-mlir", "quantised", type=FILE, required=True, metavar="FILE.mlir", help="Made of that one.")
-@click.option("--input", "inputs", type=PATHS, required=True, help="The sample to run both on: npz, npy or image.")
+@click.option(
+    "--quant-mlir", "quantised", type=FILE, required=True, metavar="FILE.mlir", help="Module lowered from it."
+)
+@click.option("--input", "inputs", type=PATHS, required=True, help="Sample to run both on: npz, npy, or image.")
 @click.option("--port", type=COUNT, default=10000, show_default=True, help="Port of the page; 0: any free port.")
-@click.option("--host", default="127.0.0.1", show_default=True, help="0.0.0.0 lets other machines in.")
-@click.option("--manual-run", is_flag=True, help="Run the networks when the page asks for it.")
-@click.option("-o", "--output", type=OUTPUT, metavar="FILE.html", help="Write the page there instead of serving it.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="0.0.0.0 allows other machines.")
+@click.option("--manual-run", is_flag=True, help="Run the networks only on request from the page.")
+@click.option("-o", "--output", type=OUTPUT, metavar="FILE.html", help="Write the page instead of serving it.")
 @pass_app
 def command(
     app: App,

@@ -80,16 +80,16 @@ class _Handler(BaseHTTPRequestHandler):
         if self.path.partition("?")[0] in ("/", "/index.html"):
             self._answer(HTTPStatus.OK, self._ours.visual.page(), "text/html")
         else:
-            self._answer(HTTPStatus.NOT_FOUND, "There is only the page at /.", "text/plain")
+            self._answer(HTTPStatus.NOT_FOUND, "Not found; the page is at /.", "text/plain")
 
     def do_POST(self) -> None:
         if not self._is_meant_for_us():
             return
         if not self._is_from_our_page():
-            self._answer(HTTPStatus.FORBIDDEN, "Only the page of this server may ask for that.", "text/plain")
+            self._answer(HTTPStatus.FORBIDDEN, "Only this server's own page can request this.", "text/plain")
             return
         if self.path != "/run":
-            self._answer(HTTPStatus.NOT_FOUND, "There is only /run.", "text/plain")
+            self._answer(HTTPStatus.NOT_FOUND, "Not found; POST to /run.", "text/plain")
             return
         try:
             self._ours.visual.run()
@@ -103,7 +103,9 @@ class _Handler(BaseHTTPRequestHandler):
         asked = self.headers.get_all("Host") or []
         if len(asked) == 1 and _may_be_called(asked[0], self._ours.host):
             return True
-        self._answer(HTTPStatus.FORBIDDEN, "This server has another name; see where it was started.", "text/plain")
+        self._answer(
+            HTTPStatus.FORBIDDEN, "Unknown host name; use the address that `tpuc visual` printed.", "text/plain"
+        )
         return False
 
     def _is_from_our_page(self) -> bool:

@@ -216,9 +216,9 @@ def test_the_command_line_shows_layers(tmp_path: Path) -> None:
     target.write_bytes(built("middle", tmp_path))
     line = "processor: 1 call between TPU subnets, not included in the cycles: roi_pooling (296 B read, 32 B written)\n"
     shown = tpuc("profile", target).stdout
-    assert f"{line}processor: 1 crossing, 296 B there and 32 B back\n" in shown
+    assert f"{line}processor: 1 crossing, 296 B to it, 32 B back\n" in shown
     target.write_bytes(built("parallel", tmp_path))
-    assert "processor: 1 crossing, 552 B there and 64 B back\n" in tpuc("profile", target).stdout
+    assert "processor: 1 crossing, 552 B to it, 64 B back\n" in tpuc("profile", target).stdout
     assert (
         "processor: layer 4 roi_pooling(pooled_height=2, pooled_width=2, spatial_scale=1.0) of a f32 1x1x8x8 at "
     ) in CHIP.load(target.read_bytes()).disassemble()

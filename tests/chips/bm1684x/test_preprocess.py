@@ -269,8 +269,8 @@ def test_a_compiled_file_says_how_images_become_its_inputs(tmp_path: Path) -> No
     with pytest.raises(UsageError) as error:
         session.run(described, images, preprocess={"preset": "yolo", "mean": (1.0,)})
     assert str(error.value) == (
-        f"{described} says itself how images become its inputs. Leave out --mean, --preprocess, or compile the network "
-        "again with other ones."
+        f"{described}: preprocessing is stored in the file. Leave out --mean, --preprocess, or compile the network "
+        f"again with other values."
     )
 
 
@@ -305,6 +305,6 @@ def test_a_module_says_itself_how_images_become_inputs(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as error:
         session.run(tmp_path / "net.mlir", (images / "0.png",), preprocess={"scale": (2.0,), "mean": (1.0,)})
     assert str(error.value) == (
-        f"{tmp_path / 'net.mlir'} says itself how images become its inputs. Leave out --mean, --scale, or transform "
-        "the network again with other ones."
+        f"{tmp_path / 'net.mlir'}: preprocessing is stored in the file. Leave out --mean, --scale, or transform "
+        "the network again with other values."
     )

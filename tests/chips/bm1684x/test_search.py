@@ -108,4 +108,4 @@ def test_short_floats_lose_by_their_filters_and_by_their_results(network: Callab
     assert len(products) == sum(isinstance(one.op, (top.Conv, top.MatMul)) for one in net.module.main.operations)
     for error in products:
         assert error.parts["weight rounding"] + error.parts["requantisation"] == pytest.approx(error.local, rel=0.3)
-        assert error.remedy.startswith("it is computed in bf16: f16 or f32 has more digits")
+        assert error.remedy.startswith("it is computed in bf16: f16 or f32 is more exact")

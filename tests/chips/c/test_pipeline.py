@@ -99,7 +99,7 @@ def test_wrong_options_are_refused(arguments: list[str], sentence: str, capsys: 
 def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "net").write_text("")
     assert main(["compile", str(DIGITS / "digits.onnx"), "--chip", "c", "-o", str(tmp_path / "net")]) == 2
-    assert "is a file, and chip 'c' writes a folder; choose another name." in capsys.readouterr().err
+    assert "is a file, but chip 'c' writes a folder; choose another name." in capsys.readouterr().err
 
 
 @needs_lowerings

@@ -105,10 +105,10 @@ def test_the_evaluation_of_a_module_starts_integers_at_their_zero_point(tmp_path
             "net: its file names no states; name each with --state-pair INPUT=OUTPUT, or leave out",
         ),
         ({"state_pair": ("h=h_next",)}, "--state-pair has no effect without --state internal; add --state internal."),
-        ({"state": "internal", "state_pair": ("h",)}, "--state-pair h: there is no '='; give INPUT=OUTPUT."),
+        ({"state": "internal", "state_pair": ("h",)}, "--state-pair h: '=' is missing; give INPUT=OUTPUT."),
         (
             {"state": "internal", "state_pair": ("g=y",)},
-            "net: no state from output 'y' to input 'g': there are not both; name other ones with --state-pair, or",
+            "net: no state from output 'y' to input 'g': there are not both; choose others with --state-pair, or",
         ),
     ],
 )

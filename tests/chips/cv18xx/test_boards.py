@@ -59,12 +59,14 @@ class TestBoards:
         done = tpuc("check", _net20("cv181x"), "--board", "duo64")
         assert done.returncode == 1
         assert done.stdout.splitlines()[0] == (
-            "the network: Milk-V Duo (64 MB) has a cv180x, and this is compiled for cv181x. Compile it with --chip "
+            "the network: Milk-V Duo (64 MB) has a cv180x, but the file is compiled for cv181x. Compile it with --chip "
             "cv180x."
         )
         done = tpuc("check", DIGITS, "--board", "duo64", "--chip", "bm1684x")
         assert done.returncode == 1
-        assert done.stdout.startswith("the network: Milk-V Duo (64 MB) has a cv180x, and this is compiled for bm1684x.")
+        assert done.stdout.startswith(
+            "the network: Milk-V Duo (64 MB) has a cv180x, but the file is compiled for bm1684x."
+        )
 
     def test_a_file_that_is_too_large(self, tmp_path: Path) -> None:
         small = _with_activations(tmp_path / "small.cvimodel", 26 * MIB)
@@ -72,7 +74,7 @@ class TestBoards:
         done = tpuc("check", _with_activations(tmp_path / "large.cvimodel", 27 * MIB), "--board", "duo64")
         assert done.returncode == 1
         assert done.stdout.startswith(
-            "the network: Milk-V Duo (64 MB) reserves 26.80 MiB for networks, and this one allocates 27.07 MiB "
+            "the network: Milk-V Duo (64 MB) reserves 26.80 MiB for networks, but this one needs 27.07 MiB "
             "(weights 48 KiB, commands "
         )
         assert "Use a smaller network or fewer bits, or reserve more memory: it is ION_SIZE in memmap.py" in done.stdout
@@ -95,7 +97,7 @@ class TestBoards:
         done = tpuc("compile", DIGITS, "--board", "duo64", "--quantize", "bf16", "-o", file)
         assert done.returncode == 1
         assert re.search(
-            r"^tpuc: \S+digits\.cvimodel: Milk-V Duo \(64 MB\) reserves 20 KiB for networks, and this one allocates "
+            r"^tpuc: \S+digits\.cvimodel: Milk-V Duo \(64 MB\) reserves 20 KiB for networks, but this one needs "
             r"\d+ KiB \(weights \d+ KiB, .*\); take a smaller network or fewer bits, or reserve more: it is ION_SIZE ",
             done.stderr,
             re.MULTILINE,
@@ -113,7 +115,7 @@ class TestBoards:
         (finding,) = result["findings"]
         assert (finding["stage"], finding["nodes"]) == ("board", [])
         assert finding["reason"].startswith(
-            "Milk-V Duo (64 MB) reserves 20 KiB for networks, and this one allocates 32 KiB (weights "
+            "Milk-V Duo (64 MB) reserves 20 KiB for networks, but this one needs 32 KiB (weights "
         )
 
     def test_an_unknown_board_is_refused_with_those_that_are_known(self) -> None:

@@ -158,5 +158,7 @@ def test_what_takes_no_frames(tmp_path: Path) -> None:
     session = Session(chip="cv181x", quantize="bf16")
     module = session.transform(path, preprocess=NORMALISED)
     boundary = Boundary(True, aligned_input=True)
-    with pytest.raises(UsageError, match="--aligned-input takes camera frames, which --test-input cannot be"):
+    with pytest.raises(
+        UsageError, match="--test-input cannot be compared with --aligned-input, which takes camera frames"
+    ):
         session.deploy(module, tmp_path / "net.cvimodel", boundary=boundary, test_input=(tmp_path / "x.npz",))

@@ -206,5 +206,5 @@ def test_questions_that_a_type_cannot_answer() -> None:
         _ = TensorType(None, F32).rank
     with pytest.raises(ValueError, match=r"^elements of type !acme\.half have no known storage$"):
         _ = TensorType((2,), OpaqueType("acme.half")).storage
-    with pytest.raises(ValueError, match=r"^this tensor has no per-tensor quantisation$"):
+    with pytest.raises(ValueError, match=r"^this tensor has no per-tensor quantization$"):
         _ = TensorType((2,), F32).uniform

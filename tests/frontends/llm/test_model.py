@@ -240,7 +240,7 @@ def test_files_of_another_model_beside_the_file_stay(tmp_path: Path) -> None:
     other = tmp_path / "out" / "config" / "config.json"
     other.parent.mkdir(parents=True)
     other.write_text("mine")
-    with pytest.raises(UsageError, match=r"config.json: it belongs to something else; compile the model into a folder"):
+    with pytest.raises(UsageError, match=r"config.json: this file is not from this model; compile into another folder"):
         Session(chip="bm1684x", quantize="f16").compile(
             tmp_path / "model", tmp_path / "out" / "m.bmodel", dims={"seq": 8}
         )
@@ -265,7 +265,7 @@ def test_settings_of_single_networks_are_refused(tmp_path: Path) -> None:
     session = Session(chip="bm1684x", quantize="int8")
     with pytest.raises(Unsupported, match="models of several networks compile in bf16, f16, f32, not in int8"):
         session.compile(tmp_path, tmp_path / "x.bmodel", dims={"seq": 8})
-    with pytest.raises(Unsupported, match="becomes several networks, and 'output_names' is for one"):
+    with pytest.raises(Unsupported, match="compiles to several networks, but 'output_names' applies to one"):
         session.compile(tmp_path, tmp_path / "x.bmodel", dims={"seq": 8}, output_names=["x"])
 
 

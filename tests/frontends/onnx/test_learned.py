@@ -239,8 +239,8 @@ TREE: Attributes = {
             "TreeEnsembleClassifier",
             {**TREE, "base_values": [0.5, 0.25]},
             (
-                "its trees say something of one class, and base_values has 2 numbers, for which there is no common "
-                "meaning; add them to the leaves of a tree."
+                "its trees score one class, but base_values has 2 numbers, and the combination is ambiguous; add them "
+                "to the leaves of a tree."
             ),
         ),
         (

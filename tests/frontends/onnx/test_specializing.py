@@ -102,7 +102,8 @@ def test_the_command_compares_what_is_left(tmp_path: Path, capsys: pytest.Captur
         (
             ImportOptions(dims={"n": 1}, fixed_inputs={"sr": "fast"}),
             (
-                "input 'sr': --fix-input gives 'fast', which is no value. Give a number, numbers between commas, ones, "
+                "input 'sr': --fix-input gives 'fast', which is not a value. Give a number, numbers between commas, "
+                "ones, "
                 "zeros, or an npy file."
             ),
         ),

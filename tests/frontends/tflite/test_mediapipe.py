@@ -195,7 +195,7 @@ def test_the_matrix_of_landmarks(seed: int, tmp_path: Path) -> None:
             "MaxPoolingWithArgmax2D",
             struct.pack("<6i", 1, 0, 2, 2, 2, 0),
             2,
-            "its options 1, 0, 2, 2, 2, 0 are no sizes of windows.",
+            "its options 1, 0, 2, 2, 2, 0 are not window sizes.",
         ),
         (
             "MaxPoolingWithArgmax2D",

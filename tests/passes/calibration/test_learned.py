@@ -114,7 +114,7 @@ def test_scales_that_do_not_fit_are_refused(row: str, sentence: str, tmp_path: P
         (
             ROW,
             "y_Conv_weight 2 0.1",
-            "table:6: 'y_Conv_weight 2 0.1' is no line 'name count scales... count",
+            "table:6: 'y_Conv_weight 2 0.1' is not of the form 'name count scales... count",
         ),
         (ROW, "y_Conv_weight 1 -0.1 1 0", "table:6: 'y_Conv_weight' has a scale below 0"),
         (

@@ -90,7 +90,7 @@ class TestCalibrate:
         assert done.returncode == 0
         assert re.search(
             r"^int8 agrees with float on \d+ of 20 predictions of output 'v\d+' \(-?\d+\.\d dB, 20 held-out samples\); "
-            r"try more samples of what the network looks for \(several --dataset, DIR=3 to count them three times\), "
+            r"try more representative samples \(several --dataset, DIR=3 to count them three times\), "
             r"another --method, `tpuc opt --pass equalise-weights` before "
             r"calibration, or float layers \(`tpuc qtable`\)$",
             done.stderr,
@@ -295,7 +295,7 @@ class TestDetectors:
         assert boxes["sqnr_db"] > 20
 
     def test_a_network_that_finds_nothing_is_not_called_right(self, samples: Path) -> None:
-        nothing = " says nothing: the network finds nothing in them; add samples of what it looks for"
+        nothing = " is inconclusive: nothing is detected in them; add samples with objects to detect"
         done = calibrate(detector(), scenes(samples, shown=False))
         assert f"{nothing}\n" in done.stdout
         assert f"{nothing}\n" in done.stderr

@@ -126,7 +126,7 @@ def test_a_failure_that_another_program_tells(tmp_path: Path, capsys: pytest.Cap
         (["--command", "judge"], "--command: contains no {}; write {} in place of the network's file."),
         (
             ["--command", "judge {}", "--chip", "bm1684x"],
-            "--command already says what to run; leave out --chip.",
+            "--command replaces the compilation; leave out --chip.",
         ),
         (["--command", "no-such-program {}"], "--command: no-such-program cannot be started: "),
         (

@@ -159,7 +159,7 @@ def test_options_of_images_are_for_files_that_do_not_say_it(
     assert both["models"][0]["figures"]["top-1"] < 0.5  # every image is nearly the same to it
     assert both["models"][1]["figures"]["top-1"] > 0.9
     said = sentence(capsys, top, "--dataset", EVALUATION, "--scale=1e-9")
-    assert "says itself how images become its inputs. Leave out --scale" in said
+    assert "preprocessing is stored in the file. Leave out --scale" in said
 
 
 def undescribed(target: Path) -> bytes:
@@ -327,7 +327,7 @@ def test_nothing_to_evaluate_is_one_sentence(
         (["X", "--dataset", EVALUATION, "--dataset-type=kitti"], "no dataset type named 'kitti'"),
         (["X", "--dataset", EVALUATION, "--postprocess=yolo"], "no postprocess named 'yolo'"),
         (["X", "--dataset", EVALUATION, "--workers=2", "--cluster=a"], "--workers and --cluster exclude each other"),
-        (["X", "--dataset", EVALUATION, "--metric=auc"], "gives 10 scores per sample, but metric 'auc' needs one"),
+        (["X", "--dataset", EVALUATION, "--metric=auc"], "has 10 scores per sample, but metric 'auc' needs one"),
         (["X", "--dataset", EVALUATION, "--label-offset=1"], "a label is 10, but the network has 10 classes"),
     ],
 )
@@ -364,7 +364,7 @@ def test_calibration_samples_are_left_out(
         return capsys.readouterr().out.splitlines()[-1]
 
     assert last_line("digits.bmodel") == (
-        f"176 samples of {EVALUATION} (24 more were left out: a network was calibrated on them)"
+        f"176 samples of {EVALUATION} (24 more were used for calibration and left out)"
     )
     assert last_line(str(digits_onnx)) == f"200 samples of {EVALUATION}"
     with np.load(EVALUATION) as data:
@@ -373,11 +373,11 @@ def test_calibration_samples_are_left_out(
     capsys.readouterr()
     assert main(["eval", "digits.bmodel", "seen.npz"]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == (
-        "2 samples of seen.npz, all of which a network was calibrated on: figures flatter it"
+        "2 samples of seen.npz, all used for calibration: expect lower accuracy on other data"
     )
     modules = next(Path("work").glob("*_tpu.mlir"))
     exact = Path("work") / "digits.mlir"
-    remark = "the network was calibrated on all samples of the input: its errors are larger on others"
+    remark = "the network was calibrated on all samples of the input: expect larger errors on other data"
     for data, told in (("seen.npz", True), ("unseen.npz", False)):
         assert main(["compare", str(exact), str(modules), "--input", data]) == 0
         assert (remark in capsys.readouterr().err) == told

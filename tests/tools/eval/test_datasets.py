@@ -345,7 +345,7 @@ def test_pascal_voc_with_other_classes(tmp_path: Path) -> None:
 @each(
     ("text", "sentence"),
     [
-        ("<annotation><object>", r"a\.xml: is not in the form of Pascal VOC \(no element found"),
+        ("<annotation><object>", r"a\.xml: not a Pascal VOC annotation \(no element found"),
         ("<annotation><object><name>x</name></object></annotation>", "an object without bndbox/xmin"),
     ],
 )

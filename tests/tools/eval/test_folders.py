@@ -160,7 +160,7 @@ def test_folders_named_by_numbers_are_class_indices(tmp_path: Path, capsys: pyte
     data = pictures(tmp_path / "data", {"2": 2, "10": 10, "007": 7})
     found, remarks = accuracy(capsys, net, "--dataset", data)
     assert found == 1.0
-    assert f"{data}: its folders have numbers for names, which are used as class indices" in remarks
+    assert f"{data}: folder names are numbers and are used as class indices" in remarks
     from_one = pictures(tmp_path / "from-one", {"1": 0, "12": 11})
     assert main(["eval", "--preprocess=none", str(net), "--dataset", str(from_one)]) == 2
     assert (

@@ -89,7 +89,7 @@ def test_two_maps_with_anchors_of_their_own() -> None:
     anchors = (*(1, 1, 20, 10, 1, 1), *(1, 1, 1, 1, 1, 1))
     seen = YoloV3(anchors=anchors)(outputs, SAMPLE)
     assert_found(seen, (image_box((44, 24), (20, 10 / 3)), 0.375, 0))
-    with pytest.raises(UsageError, match=r"'yolov3': 20 anchor numbers do not go into 3 outputs"):
+    with pytest.raises(UsageError, match=r"'yolov3': 20 anchor numbers cannot be divided among 3 outputs"):
         YoloV3(anchors=(1.0,) * 20)({name: np.zeros((1, 21, 2, 2)) for name in "abc"}, SAMPLE)
 
 
@@ -307,9 +307,9 @@ def test_the_detector_is_found_by_its_outputs(shapes: Sequence[tuple[int, ...]],
     if name and " " not in name:
         assert fitting(DETECTORS, outputs, SAMPLE, "net.onnx").name == name
         return
-    sentence = f"may be those of {name}; choose with --postprocess"
+    sentence = rf"several post-processings fit its outputs \(.*\): {name}; choose with --postprocess"
     if not name:
-        sentence = "net.onnx: no detector has outputs such as out0 1x1000; choose one with --postprocess: "
+        sentence = r"net.onnx: no known post-processing fits its outputs \(out0 1x1000\); choose with --postprocess: "
     with pytest.raises(UsageError, match=sentence):
         fitting(DETECTORS, outputs, SAMPLE, "net.onnx")
 
@@ -354,4 +354,4 @@ def test_rows_that_are_not_as_many_as_cells() -> None:
             detector({f"out{index}": array for index, array in enumerate(outputs)}, SAMPLE)
         assert f"post-processing '{detector.name}': " in str(caught.value)
         assert said in str(caught.value)
-        assert str(caught.value).endswith("; name another --postprocess.")
+        assert str(caught.value).endswith("; choose another --postprocess.")

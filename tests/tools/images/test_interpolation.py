@@ -70,7 +70,7 @@ def test_the_option_takes_each_of_them(capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_unknown_names_are_refused(tmp_path: Path) -> None:
-    sentence = r"no interpolation is named 'cubic'\. There are nearest, box, bilinear, .*, area, linear\."
+    sentence = r"no interpolation is named 'cubic'\. Choose one of nearest, box, bilinear, .*, area, linear\."
     with pytest.raises(UsageError, match=sentence):
         described({"interpolation": "cubic"}, Registry(), print)
     file = tmp_path / "a.png"

@@ -53,9 +53,9 @@ def test_tensors_of_ddr(analysis: Analysis) -> None:
         ("y", "output", ACTIVATIONS, 40, 130, 140),
     ]
     assert reasons == [
-        "the file says where its inputs lie",
-        "nothing was there before",
-        "takes over bytes of 'x', last used in cycle 10",
+        "the file fixes the addresses of inputs",
+        "unused until then",
+        "reuses bytes of 'x', last used in cycle 10",
     ]
 
 
@@ -67,7 +67,7 @@ def test_inner_tensors_have_the_names_that_the_file_gives_them(analysis: Analysi
     ]
     reasons = name_tensors(analysis, None, inner)
     assert [tensor.name for tensor in analysis.tensors] == ["x", "first", "y"]
-    assert reasons[2] == "takes over bytes of 'x', last used in cycle 10"
+    assert reasons[2] == "reuses bytes of 'x', last used in cycle 10"
 
 
 def test_what_the_host_put_there_and_what_is_stored_in_parts() -> None:

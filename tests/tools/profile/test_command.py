@@ -199,7 +199,7 @@ def test_unknown_profiles_and_bad_plans_are_refused(
     assert " has no timing profile 'fast'. Its profiles: vendor" in capsys.readouterr().err
     (tmp_path / "plan.json").write_text("{}")
     assert main(["profile", str(digits), "--plan", str(tmp_path / "plan.json")]) == 1
-    assert "is not a memory plan: it has no 'pools'; make one with" in capsys.readouterr().err
+    assert "is not a memory plan: 'pools' is missing; make one with" in capsys.readouterr().err
 
 
 def test_the_trace_is_what_perfetto_reads(digits: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -314,7 +314,8 @@ def test_plans_with_strange_values_are_refused(
             if (key, value) == ("first", -1):
                 assert code == 0
             elif (
-                code != 1 or "plan.json is not a memory plan: it is not the JSON of one" not in capsys.readouterr().err
+                code != 1
+                or "plan.json is not a memory plan: its JSON has another structure" not in capsys.readouterr().err
             ):
                 wrong.append(f"{part} {key} {value}")
     assert wrong == []

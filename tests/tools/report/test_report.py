@@ -88,12 +88,12 @@ def test_calibration_samples_are_left_out_or_the_headline_says_so(folder: Path, 
         return text_of((tmp_path / "page.html").read_text("utf-8"))
 
     text = told(DIGITS / "digits_calib.npz")
-    assert "20 samples of digits_calib.npz that it was not calibrated on (80 more were left out)" in text
+    assert "20 samples of digits_calib.npz (80 more were used for calibration and left out)" in text
     assert "(20 held-out samples; 95% interval 83.9% to 100.0%)" in text
     with np.load(DIGITS / "digits_calib.npz") as arrays:
         np.save(tmp_path / "seen.npy", next(iter(arrays.values()))[:2])
     text = told(tmp_path / "seen.npy")
-    assert "2 samples of seen.npy, all of which it was calibrated on: figures flatter it" in text
+    assert "2 samples of seen.npy, all used for calibration: expect lower accuracy on other data" in text
     assert "(20 held-out samples; 95% interval 83.9% to 100.0%)" in text  # what the compilation said
 
 
@@ -102,7 +102,7 @@ def test_without_a_folder_the_file_speaks_for_itself(folder: Path, tmp_path: Pat
     page = tmp_path / "page.html"
     assert main(["report", str(folder / "digits.bmodel"), "-o", str(page)]) == 0
     told = text_of(page.read_text("utf-8"))
-    assert "Not measured here: give samples with --dataset." in told
+    assert "Not measured: give samples with --dataset." in told
     assert told.count("compile with --work-dir DIR, and give that folder here") == 2
     assert "tpu.Softmax" in told
 
@@ -113,7 +113,7 @@ def test_without_samples_the_compilation_tells_its_accuracy(folder: Path, tmp_pa
     words = ["--work-dir", str(folder / "work"), "-o", str(page)]
     assert main(["report", str(folder / "digits.bmodel"), *words]) == 0
     told = text_of(page.read_text("utf-8"))
-    assert "What the compilation found:" in told
+    assert "Self-check of the compilation:" in told
     assert "on 20 held-out samples: 20 of 20 predictions agree with float (100.0%, 95% interval 83.9% to" in told
 
 

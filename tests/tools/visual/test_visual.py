@@ -256,7 +256,7 @@ def test_the_server_answers_to_its_own_names_alone(address: str) -> None:
     for host in (f"evil.example:{port}", "localhost.evil.example", "10.0.0.1", "", "[::1", "a b"):
         answer = ask(address, f"GET / HTTP/1.0\nHost: {host}")
         assert answer.startswith("HTTP/1.0 403"), host
-        assert "This server has another name; see where it was started." in answer
+        assert "Unknown host name; use the address that `tpuc visual` printed." in answer
     assert ask(address, "GET / HTTP/1.0").startswith("HTTP/1.0 403")
     assert ask(address, "GET / HTTP/1.0\nHost: localhost\nHost: localhost").startswith("HTTP/1.0 403")
 
@@ -274,7 +274,7 @@ def test_only_the_page_itself_may_run_the_networks(address: str, asked: Asked) -
     ):
         answer = ask(address, f"POST /run HTTP/1.0\nHost: {own}\n{header}")
         assert answer.startswith("HTTP/1.0 403"), header
-        assert "Only the page of this server may ask for that." in answer
+        assert "Only this server's own page can request this." in answer
     assert ask(address, "POST /run HTTP/1.0\nHost: evil.example").startswith("HTTP/1.0 403")
     assert asked.times == 0
     answer = ask(address, f"POST /run HTTP/1.0\nHost: {own}\nOrigin: {address}\nSec-Fetch-Site: same-origin")

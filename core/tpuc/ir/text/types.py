@@ -243,7 +243,7 @@ class TypeParser(Scanner):
             low, high = narrower_bounds(storage.group(), low, high)
         self.expect(":", " before the expressed type")
         expressed = self._scalar("the expressed type such as f32")
-        axis = self.integer("the quantised axis") if self.accept(":") else None
+        axis = self.integer("the quantized axis") if self.accept(":") else None
         self.expect(",", " before the scale")
         stored = ScalarType(storage.group())
         if axis is None:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     "--headroom",
     type=click.FloatRange(1.0),
     metavar="FACTOR",
-    help="Make thresholds for values this many times the samples', instead of the best on the samples.",
+    help="Widen thresholds to values this many times as large as in the samples.",
 )
 @click.option("--workers", type=POSITIVE, help="Worker processes instead of threads; the table is the same.")
 @click.option("--cluster", default="", metavar="ADDRESS", help="Address of a dask scheduler, instead of --workers.")

@@ -102,7 +102,7 @@ if TYPE_CHECKING:
         "--accept-point-estimate",
         is_flag=True,
         default=None,
-        help="Let --min-accuracy go by the figure on few held-out samples, however uncertain.",
+        help="For --min-accuracy, accept the figure on few held-out samples, however uncertain.",
     ),
 )
 @compiling_options

@@ -24,13 +24,13 @@ from tpuc_driver.cli.values import FILE, MODE, OUTPUT
 @click.argument("file", metavar="FILE.mlir", type=FILE, required=False)
 @click.option("--pass", "passes", multiple=True, metavar="TEXT", help="A pass, as NAME or NAME{option=value,...}.")
 @click.option("--pipeline", "stages", multiple=True, metavar="NAME", help="All passes of a stage, before any --pass.")
-@click.option("--chip", help="The chip that chip-dependent passes work for.")
-@click.option("--quantize", type=MODE, default="f32", show_default=True, help="The mode that they work in.")
+@click.option("--chip", help="Chip for passes that depend on one.")
+@click.option("--quantize", type=MODE, default="f32", show_default=True, help="Mode for passes that depend on one.")
 @click.option("--verify-each", is_flag=True, help="Check the module after every pass.")
 @click.option("--dump-after", multiple=True, metavar="PASS", help="Write the module after this pass, or after `all`.")
-@click.option("--work-dir", type=FILE, metavar="DIR", help="Where --dump-after writes.")
+@click.option("--work-dir", type=FILE, metavar="DIR", help="Folder for --dump-after.")
 @click.option("--timing", is_flag=True, help="Show how long each pass took.")
-@click.option("--list", "listing", is_flag=True, help="List passes and pipelines instead.")
+@click.option("--list", "listing", is_flag=True, help="List passes and pipelines.")
 @click.option("-o", "output", type=OUTPUT, metavar="FILE.mlir", help="Write here instead of stdout.")
 @pass_app
 def command(

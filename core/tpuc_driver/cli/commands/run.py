@@ -34,23 +34,19 @@ LARGEST = 5
     examples=("tpuc run --model FILE --input sample.npz -o answers.npz", "tpuc run FILE cat.jpg --labels imagenet"),
 )
 @click.argument("files", metavar="[MODEL] [INPUT]...", nargs=-1, type=FILE)
-@click.option("--input", "inputs", type=PATHS, default=(), help="The same as INPUT: a.npz,b.npz.")
-@click.option("--model", type=FILE, metavar="FILE", help="The same as MODEL.")
-@click.option(
-    "-o", "--output", type=OUTPUT, metavar="FILE.npz", help="Write the results; without it they are only shown."
-)
+@click.option("--input", "inputs", type=PATHS, default=(), help="Same as INPUT: a.npz,b.npz.")
+@click.option("--model", type=FILE, metavar="FILE", help="Same as MODEL.")
+@click.option("-o", "--output", type=OUTPUT, metavar="FILE.npz", help="Write the results to a file.")
 @click.option(
     "--save-inputs",
     type=OUTPUT,
     metavar="DIR",
-    help="Write the bytes of every input as the network takes them, for programs on a board.",
+    help="Write the raw bytes of every input, for programs on a board.",
 )
 @click.option("--network", metavar="NAME", help="Network to run, if the compiled file has several.")
 @labels_option
 @click.option("--postprocess", default="", metavar="NAME", help="Kind of outputs, as for `tpuc eval`: yolov5, ssd.")
-@click.option(
-    "--draw", type=OUTPUT, metavar="FILE.png", help="Draw boxes or maps into the picture; several pictures, files."
-)
+@click.option("--draw", type=OUTPUT, metavar="FILE.png", help="Draw boxes or maps on the image; one file per image.")
 @click.option("--every", type=POSITIVE, default=1, metavar="N", help="Take every N-th frame of a video.")
 @click.option("--summary", is_flag=True, help="Show mean, deviation and NaN of every output.")
 @layout_option

@@ -85,5 +85,5 @@ def _keep(module: Module, states: Sequence[State]) -> None:
         keep_states(module, states)
     except ValueError as error:
         raise UsageError(
-            f"{module.name}: {error}; name other ones with --state-pair, or leave out --state internal."
+            f"{module.name}: {error}; choose others with --state-pair, or leave out --state internal."
         ) from error

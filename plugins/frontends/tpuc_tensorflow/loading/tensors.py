@@ -118,7 +118,7 @@ def _type(value: Any) -> Attribute:
 
 def _function(value: Any) -> Attribute:
     if not isinstance(value.name, str):
-        raise ValueError(f"the name {value.name!r} is no text")
+        raise ValueError(f"the name {value.name!r} is not text")
     return SymbolAttr(value.name)
 
 

@@ -233,7 +233,7 @@ def _numbers(node: ForeignNode, build: TfliteBuilder, count: int) -> list[int]:
         raise build.refuse(node, f"its options have {len(data)} bytes, and {4 * count} are needed")
     numbers = list(struct.unpack_from(f"<{count}i", data))
     if min(numbers) < 0 or max(numbers) > 1 << 16 or 0 in numbers[1 : min(count, 5)]:
-        raise build.refuse(node, f"its options {', '.join(map(str, numbers))} are no sizes of windows")
+        raise build.refuse(node, f"its options {', '.join(map(str, numbers))} are not window sizes")
     return numbers
 
 

@@ -21,9 +21,9 @@ REMEDIES = {
     "weight rounding": "correct its bias (calibrate with --bias-num), or equalise it with `--pass equalise-weights`",
     "activation clipping": "raise its thresholds: calibrate with more samples, --headroom 1.6 or --method max",
     "activation rounding": "flatten its channels with `--pass migrate-outliers`, or lower thresholds (--method mse)",
-    "requantisation": "keep it in float: put it in the quantise table (`tpuc qtable`)",
+    "requantisation": "keep it in float: list it in --quantize-table (`tpuc qtable` finds such ops)",
 }
-_NARROW = "it is computed in {}: f16 or f32 has more digits, where the chip has them (quantise table, `tpuc qtable`)"
+_NARROW = "it is computed in {}: f16 or f32 is more exact, if the chip has them (--quantize-table, `tpuc qtable`)"
 
 
 @dataclass

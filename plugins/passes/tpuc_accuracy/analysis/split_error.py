@@ -44,7 +44,7 @@ class SplitError(Pass):
         quantised: Module | None = context.find(QUANTISED)
         samples: Sequence[Mapping[str, Array]] = context.find(SAMPLES, ())
         if quantised is None or not samples:
-            raise UsageError("pass 'split-error' needs a quantised module and samples: use `tpuc compare`")
+            raise UsageError("pass 'split-error' needs a quantized module and samples: use `tpuc compare`")
         module = _as_prepared(module, quantised)
         values = {
             result.name: result

@@ -23,7 +23,7 @@ class Rule(Enum):
     """The rule that selects one candidate of a round."""
 
     BEST = "the best score"
-    BEST_WITH_MARGIN = "the best score, but what headroom costs is no loss"
+    BEST_WITH_MARGIN = "the best score, not counting the cost of headroom"
     IMPROVEMENT = "each that is clearly better than the one before"
     SIMPLIFICATION = "the simpler one, unless it is clearly worse"
     ALWAYS = "the last one, without being compared"

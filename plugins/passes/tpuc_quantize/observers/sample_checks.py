@@ -187,7 +187,7 @@ def _colours(
         (half, count, CHECKS.futile),
     ):
         part = units[begin:end]
-        for found in context.progress(pool.map(job, part), "looking at colours", len(part)):
+        for found in context.progress(pool.map(job, part), "comparing channel orders", len(part)):
             gains += [None if one is None else one.surer for one in found]
             yield from found
         if _significance(gains) < least:

@@ -223,7 +223,7 @@ def parse_scales(line: str, where: str) -> tuple[str, LearnedScales]:
         is_whole, scales, zero_points = False, (), ()
     if not is_whole:
         raise CalibrationError(
-            f"{where}: {line!r} is no line 'name count scales... count zero_points...'. Export the table again."
+            f"{where}: {line!r} is not of the form 'name count scales... count zero_points...'. Export the table again."
         )
     if not all(math.isfinite(scale) and scale >= 0 for scale in scales):
         raise CalibrationError(f"{where}: {name!r} has a scale below 0. Export the table again.")

@@ -59,7 +59,7 @@ def by_own_names(path: Path, folders: Sequence[str], offset: int, remark: Callab
         numbers = {name: int(name) for name in folders}
         if len(set(numbers.values())) < len(folders):
             raise UsageError(f"{path}: two folders have the same number; add {NAMES_FILE}.")
-        remark(f"{path}: its folders have numbers for names, which are used as class indices")
+        remark(f"{path}: folder names are numbers and are used as class indices")
         return FolderClasses(numbers, [], index_range(path, numbers.values(), offset))
     ordered = {name: index for index, name in enumerate(folders)}
     source = f"{path}: {len(folders)} folders of classes"

@@ -71,7 +71,7 @@ def _marked(path: Path) -> list[Marked] | None:
         return [_object(element) for element in ET.parse(path).getroot().iter("object")]
     except (ET.ParseError, ValueError) as error:
         raise CalibrationError(
-            f"{path}: is not in the form of Pascal VOC ({error}). Every object must have a name and a bndbox."
+            f"{path}: not a Pascal VOC annotation ({error}). Every object must have a name and a bndbox."
         ) from error
 
 

@@ -41,7 +41,7 @@ class CocoAp(Metric):
 
     def refuse(self, truth: Any) -> str:
         if self.of not in KINDS:
-            return f"metric 'coco': of={self.of} is none of {', '.join(KINDS)}."
+            return f"metric 'coco': of={self.of} is unknown; choose one of {', '.join(KINDS)}."
         if importlib.util.find_spec("pycocotools") is None:
             return f"metric 'coco' needs the package pycocotools: {install_command('eval')}."
         if refusal := no_objects(self.name, truth):
@@ -61,8 +61,8 @@ class CocoAp(Metric):
         found = detections_of(self.name, prediction, source)
         if not self._has(found.masks, found.points):
             raise UsageError(
-                f"metric 'coco{{of={self.of}}}': the post-processing gives no {self.of}; leave out of, or name another "
-                "--postprocess."
+                f"metric 'coco{{of={self.of}}}': the post-processing returns no {self.of}; leave out of, or choose "
+                "another --postprocess."
             )
         return found if self.of == "masks" else replace(found, masks=None)
 

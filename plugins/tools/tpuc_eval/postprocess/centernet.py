@@ -44,7 +44,7 @@ class CenterNet(Detector):
         if not self.fits([array.shape for array in outputs.values()], sample):
             raise UsageError(
                 f"post-processing '{self.name}': the outputs are not a heat map, sizes and offsets of stride "
-                f"{self.stride}; name another --postprocess."
+                f"{self.stride}; choose another --postprocess."
             )
         heat, sizes, offsets = only_row(outputs)
         heat = sigmoid(heat) if self.sigmoid else heat

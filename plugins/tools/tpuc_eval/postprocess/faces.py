@@ -42,7 +42,7 @@ class BlazeFace(Detector):
             shapes = ", ".join(f"{name} {array.shape}" for name, array in outputs.items())
             raise UsageError(
                 f"post-processing '{self.name}': {shapes} are not scores and boxes of {len(centres)} anchors; correct "
-                "its options strides and anchors, or name another one."
+                "its options strides and anchors, or choose another post-processing."
             )
         boxes = around(centres + heads[1][:, :2], heads[1][:, 2:4])
         scores = sigmoid(heads[0])
@@ -93,7 +93,7 @@ class RetinaFace(Detector):
             shapes = ", ".join(f"{name} {array.shape}" for name, array in outputs.items())
             raise UsageError(
                 f"post-processing '{self.name}': {shapes} are not offsets, scores and points of {len(priors)} priors; "
-                "correct its options strides and sizes, or name another one."
+                "correct its options strides and sizes, or choose another post-processing."
             )
         corners = around(priors[:, :2], priors[:, 2:])
         boxes = decode_offsets(heads[4,], corners, np.array(VARIANCES))
@@ -137,7 +137,7 @@ class YuNet(Detector):
         heads = only_row(outputs)
         if not self.fits([plain_shape(array.shape) for array in outputs.values()], sample):
             raise UsageError(
-                f"post-processing '{self.name}': {len(heads)} outputs are not its twelve; name another one."
+                f"post-processing '{self.name}': {len(heads)} outputs are not its twelve; choose another one."
             )
         sure, real, boxes = (np.concatenate(heads[start : start + 3]) for start in (0, 3, 6))
         cell, stride = all_corners(place.input)

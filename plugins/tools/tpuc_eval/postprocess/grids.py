@@ -53,8 +53,8 @@ def as_map(name: str, array: NDArray[Any], size: tuple[int, int], anchors: int) 
         if array.ndim == 4 and array.shape[:3] == (rows, columns, anchors):
             return stride, array
     raise UsageError(
-        f"post-processing '{name}': an output of shape {array.shape} is no map with {anchors} anchor(s) over an "
-        f"input of {size[0]}x{size[1]}; name another --postprocess."
+        f"post-processing '{name}': an output of shape {array.shape} is not a map with {anchors} anchor(s) over an "
+        f"input of {size[0]}x{size[1]}; choose another --postprocess."
     )
 
 

@@ -42,7 +42,7 @@ class NanoDet(Detector):
         if len(heads) != 1 or heads[0].shape[:1] != (len(places),) or heads[0].shape[1] <= _DISTANCES:
             raise UsageError(
                 f"post-processing '{self.name}': the outputs are not {len(places)} cells with classes and "
-                f"{_DISTANCES} bins; name another --postprocess."
+                f"{_DISTANCES} bins; choose another --postprocess."
             )
         (rows,) = heads
         bins = softmax(rows[:, -_DISTANCES:].reshape(-1, 4, _BINS))

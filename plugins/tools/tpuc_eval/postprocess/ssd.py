@@ -91,7 +91,7 @@ class Ssd(Detector):
             if constant is None and not self.priors and _is_priors(value.tensor.dims):
                 raise UsageError(
                     f"--post {self.name}: the network computes its prior boxes '{name}'; write "
-                    f"{self.name}{{priors=FILE.npy}} with --output-names that leave them out."
+                    f"{self.name}{{priors=FILE.npy}} with --output-names that leave it out."
                 )
         corners, variances, rest = self._split(arrays)
         self._heads(rest, len(corners))
@@ -128,7 +128,7 @@ class Boxes(Detector):
         scores = [head for head in heads if head.shape[1] != 4]
         if len(boxes) != 1 or len(scores) != 1 or len(boxes[0]) != len(scores[0]):
             shapes = ", ".join(f"{name} {array.shape}" for name, array in outputs.items())
-            raise UsageError(f"post-processing '{self.name}': {shapes} are not boxes and scores; name another one.")
+            raise UsageError(f"post-processing '{self.name}': {shapes} are not boxes and scores; choose another one.")
         found = boxes[0] if self.pixels else boxes[0] * np.tile(place.input, 2)
         return self.select(found, scores[0][:, 1:] if self.background else scores[0], place)
 

@@ -75,7 +75,7 @@ class _AnchorYolo(Detector):
             if raw.shape[3] <= BOX_AND_OBJECT:
                 raise UsageError(
                     f"post-processing '{self.name}': {raw.shape[3]} values per anchor are too few for a box, an object "
-                    "and classes; name another --postprocess."
+                    "and classes; choose another --postprocess."
                 )
             cell = corners(raw.shape[0], raw.shape[1])[:, :, None]
             centre, extent = self.decode(raw, cell, own, stride)
@@ -110,8 +110,8 @@ class _AnchorYolo(Detector):
         count, rest = divmod(len(self.anchors), 2 * heads)
         if rest or not count:
             raise UsageError(
-                f"post-processing '{self.name}': {len(self.anchors)} anchor numbers do not go into {heads} outputs; "
-                f"write {self.name}{{anchors=[w,h,w,h,...]}}, those of the smallest stride first."
+                f"post-processing '{self.name}': {len(self.anchors)} anchor numbers cannot be divided among {heads} "
+                f"outputs; write {self.name}{{anchors=[w,h,w,h,...]}}, smallest stride first."
             )
         return count
 

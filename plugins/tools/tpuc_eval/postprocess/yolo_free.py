@@ -205,5 +205,5 @@ def _are_scores(values: NDArray[Any]) -> bool:
 def _no_head(name: str, shape: tuple[int, ...], count: int, values: str) -> UsageError:
     return UsageError(
         f"post-processing '{name}': the output is {'x'.join(map(str, shape))}, not {count} cells with {values} values; "
-        "name another --postprocess."
+        "choose another --postprocess."
     )

@@ -105,7 +105,7 @@ class YoloTask(Detector):
             listed = ", ".join(f"{name} {array.shape}" for name, array in outputs.items())
             raise UsageError(
                 f"post-processing '{self.name}': {listed} is not one output of {cell_count(size)} cells with 4 + "
-                "classes and its own values; name another --postprocess."
+                "classes and its own values; choose another --postprocess."
             )
         if not is_chosen:
             rows = np.concatenate(heads).T

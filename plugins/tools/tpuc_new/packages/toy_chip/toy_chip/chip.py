@@ -28,7 +28,7 @@ def quantised_element(type: TensorType, mode: str, divisor: int, name: str) -> E
     return symmetric_element(type, divisor, name)
 
 
-PROFILES = {"manual": "the cycles that the toy's manual gives, which is all there is"}
+PROFILES = {"manual": "cycles from the toy's manual; there is no other source"}
 """Timing models, and how well their figures are known."""
 
 
@@ -88,4 +88,4 @@ class Toy(Chip):
 
 
 CHIP = Toy()
-KIT = Board("Toy kit", "toy", 4096, "the kit's manual leaves so much of its memory to networks")
+KIT = Board("Toy kit", "toy", 4096, "share of memory that the kit's manual leaves to networks")

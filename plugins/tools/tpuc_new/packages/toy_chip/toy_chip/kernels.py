@@ -127,7 +127,7 @@ class ProductKernel(TileKernel[Any, ToyAssembler]):
     def refuse(self, node: Node) -> str | None:
         multipliers, _ = self.factors(node)
         if not multipliers:
-            return "only products that are requantised to 8 bits, this one has no multiplier"
+            return "only products that are requantized to 8 bits, this one has no multiplier"
         if node.op.quant_mode != "MultiplierShift" or node.op.round_mode != "HalfUp":
             return f"only MultiplierShift and HalfUp, this one has {node.op.quant_mode} and {node.op.round_mode}"
         return integers_only(node)

@@ -135,8 +135,8 @@ def _ddr_view(machine: Machine, info: TensorInfo) -> Array:
 def _fitting(array: Array, info: TensorInfo) -> Array:
     """An input as the file stores it; another shape, or values that the element type cannot hold, are a mistake."""
     if array.shape != info.shape:
-        raise UsageError(f"input '{info.name}' is {array.shape}, the file wants {info.shape}")
+        raise UsageError(f"input '{info.name}' is {array.shape}, the file expects {info.shape}")
     stored = array.astype(DType.of(TensorType(info.shape, info.element).storage).numpy)
     if stored.dtype.kind in "iu" and not np.array_equal(stored, array):
-        raise UsageError(f"input '{info.name}' holds values that {stored.dtype} cannot; quantise it first")
+        raise UsageError(f"input '{info.name}' holds values that {stored.dtype} cannot represent; quantize it first")
     return stored
