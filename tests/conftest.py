@@ -294,6 +294,12 @@ def pytest_runtest_call() -> Generator[None]:
 
 
 @pytest.fixture(scope="session")
+def thorough(request: pytest.FixtureRequest) -> bool:
+    """All cases of a comparison with the vendor's tools, as at night; else those that `tests.turns` chooses."""
+    return bool(request.config.getoption("--slow"))
+
+
+@pytest.fixture(scope="session")
 def model_data(request: pytest.FixtureRequest) -> Path:
     """The folder of trained networks (`onnx/`, `tflite/`), labelled data (`data/`) and reference outputs (`ref/`)."""
     folder: Path | None = request.config.getoption("--model-data")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.turns import few_pairs, first_few, in_turn, one_of_each, quick_pairs, runs_in_turn, single_pairs
+from tests.turns import due, few_pairs, first_few, in_turn, one_of_each, quick_pairs, runs_in_turn, single_pairs
 
 CASES = {"add": "sum", "add_far": "sum", "add_wide": "sum", "conv": "window", "pool": "window"}
 MODES = ("f32", "f16", "int8")
@@ -52,3 +52,9 @@ def test_all_but_the_first_are_slow() -> None:
     found = {parameter.values[0]: [mark.name for mark in parameter.marks] for parameter in one_of_each(CASES, str)}
     assert found == {"add": [], "add_far": ["slow"], "add_wide": ["slow"], "conv": [], "pool": ["slow"]}
     assert [len(parameter.marks) for parameter in first_few("abcd", 3)] == [0, 0, 0, 1]
+
+
+def test_every_case_has_its_turn_in_one_mode_of_two_and_in_two_of_more() -> None:
+    for modes, times in ((("a", "b"), 1), (("a", "b", "c"), 2), (("a", "b", "c", "d", "e"), 2)):
+        found = [name for mode in modes for name in due(CASES, modes, mode)]
+        assert sorted(found) == sorted([*CASES] * times)

@@ -57,6 +57,15 @@ def single_pairs(
     )
 
 
+def due(cases: Mapping[str, T], modes: Sequence[str], mode: str) -> dict[str, T]:
+    """The cases whose turn it is in a mode. Each has its turn in one mode of two, and of more in two far apart."""
+    place, count = modes.index(mode), len(modes)
+    far = (count + 1) // 2 if count > 2 else 0
+    return {
+        name: case for turn, (name, case) in enumerate(cases.items()) if place in (turn % count, (turn + far) % count)
+    }
+
+
 def in_turn(
     cases: Mapping[str, T], modes: Sequence[str], kind: Callable[[T], Hashable], pairs: Pairs[T] = quick_pairs
 ) -> list[ParameterSet]:

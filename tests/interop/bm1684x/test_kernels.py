@@ -10,6 +10,7 @@ from tpuc_testing.kernel_conformance import Sample, compile_kernels
 
 from tests.chips.bm1684x.kernels import integer_sums, samples, stated_sums
 from tests.chips.bm1684x.kernels.generated import KINDS, generated
+from tests.chips.few_samples import chosen
 from tests.conftest import RunVendor
 
 SUBJECTS = samples.ALL | integer_sums.ALL | stated_sums.ALL
@@ -17,14 +18,18 @@ SUBJECTS = samples.ALL | integer_sums.ALL | stated_sums.ALL
 
 @pytest.mark.interop
 @pytest.mark.parametrize("subject", SUBJECTS)
-def test_the_vendors_model_equals_the_evaluation(subject: str, run_vendor: RunVendor, tmp_path: Path) -> None:
-    _check(SUBJECTS[subject], run_vendor, tmp_path / f"{subject}.bmodel")
+def test_the_vendors_model_equals_the_evaluation(
+    subject: str, thorough: bool, run_vendor: RunVendor, tmp_path: Path
+) -> None:
+    _check(chosen(SUBJECTS[subject], thorough), run_vendor, tmp_path / f"{subject}.bmodel")
 
 
 @pytest.mark.interop
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_vendors_model_equals_generated_samples(kind: str, run_vendor: RunVendor, tmp_path: Path) -> None:
-    _check(generated(kind, 40), run_vendor, tmp_path / f"{kind}.bmodel")
+def test_the_vendors_model_equals_generated_samples(
+    kind: str, thorough: bool, run_vendor: RunVendor, tmp_path: Path
+) -> None:
+    _check(generated(kind, 40 if thorough else 16), run_vendor, tmp_path / f"{kind}.bmodel")
 
 
 def _check(cases: Mapping[str, Sample], run_vendor: RunVendor, path: Path) -> None:

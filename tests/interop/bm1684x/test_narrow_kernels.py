@@ -10,18 +10,19 @@ import pytest
 from tpuc_testing.kernel_conformance import Sample, compile_kernels
 
 from tests.chips.bm1684x.kernels.narrow_samples import ASYMMETRIC, casts, narrow
+from tests.chips.few_samples import chosen
 from tests.conftest import RunVendor
 
 pytestmark = pytest.mark.interop
 
 
-def test_integers_with_zero_points_are_equal(run_vendor: RunVendor, tmp_path: Path) -> None:
-    _run(ASYMMETRIC, run_vendor, tmp_path / "asymmetric.bmodel")
+def test_integers_with_zero_points_are_equal(thorough: bool, run_vendor: RunVendor, tmp_path: Path) -> None:
+    _run(chosen(ASYMMETRIC, thorough), run_vendor, tmp_path / "asymmetric.bmodel")
 
 
 @pytest.mark.parametrize("kind", ["f16", "bf16"])
-def test_narrow_floats_are_within_the_bound(kind: str, run_vendor: RunVendor, tmp_path: Path) -> None:
-    assert _run(narrow(kind), run_vendor, tmp_path / f"{kind}.bmodel")
+def test_narrow_floats_are_within_the_bound(kind: str, thorough: bool, run_vendor: RunVendor, tmp_path: Path) -> None:
+    assert _run(chosen(narrow(kind), thorough), run_vendor, tmp_path / f"{kind}.bmodel")
 
 
 @pytest.mark.parametrize("kind", ["f16", "bf16"])

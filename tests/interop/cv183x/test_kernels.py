@@ -13,16 +13,17 @@ from tests.chips.cv18.steps import check_steps
 from tests.chips.cv18.vendor import assert_same_bits
 from tests.chips.cv183x.stated_cases import STATED
 from tests.chips.cv183x.wide_cases import WIDE
+from tests.chips.few_samples import chosen
 from tests.conftest import RunVendor
 
 
 @pytest.mark.interop
 @pytest.mark.parametrize("samples", [INTEGERS, FLOATS, STATED, WIDE], ids=["integers", "floats", "stated", "wide"])
 def test_the_vendors_model_equals_simulator_and_evaluation(
-    samples: dict[str, Sample], run_vendor: RunVendor, tmp_path: Path
+    samples: dict[str, Sample], thorough: bool, run_vendor: RunVendor, tmp_path: Path
 ) -> None:
     registry = Registry()
-    compiled = compile_kernels(samples, "cv183x", registry)
+    compiled = compile_kernels(chosen(samples, thorough), "cv183x", registry)
     path = tmp_path / "kernels.cvimodel"
     path.write_bytes(compiled.data)
     vendor = run_vendor(

@@ -13,15 +13,20 @@ from tests.chips.cv18.steps import check_steps
 from tests.chips.cv18.vendor import assert_same_bits
 from tests.chips.layer_cases import LayerCase
 from tests.conftest import RunVendor
+from tests.turns import due
 
 pytestmark = pytest.mark.interop
 
 
-@pytest.mark.parametrize("mode", ["int8", "bf16"])
+MODES = ("int8", "bf16")
+
+
+@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("layers", [layers for _, layers in LAYERS], ids=[name for name, _ in LAYERS])
 def test_the_vendors_model_equals_simulator_and_evaluation(
-    layers: Mapping[str, LayerCase], mode: str, run_vendor: RunVendor, tmp_path: Path
+    layers: Mapping[str, LayerCase], mode: str, thorough: bool, run_vendor: RunVendor, tmp_path: Path
 ) -> None:
+    layers = layers if thorough else due(layers, MODES, mode)
     compiled = compile_layers(layers, mode)
     path = tmp_path / "ops.cvimodel"
     path.write_bytes(compiled.data)

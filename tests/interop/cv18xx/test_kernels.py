@@ -14,6 +14,7 @@ from tests.chips.cv18.steps import check_steps
 from tests.chips.cv18.vendor import assert_same_bits
 from tests.chips.cv18xx import NAMES
 from tests.chips.cv18xx.kernel_cases import BYTE_ROWS, FLOAT_ROWS, ROWS, SEPARATE, STRIDES
+from tests.chips.few_samples import chosen
 from tests.conftest import RunVendor
 
 FEWEST_LANES = "cv180x"
@@ -28,10 +29,10 @@ FEWEST_LANES = "cv180x"
     ],
 )
 def test_the_vendors_model_equals_simulator_and_evaluation(
-    chip: str, samples: Mapping[str, Sample], run_vendor: RunVendor, tmp_path: Path
+    chip: str, samples: Mapping[str, Sample], thorough: bool, run_vendor: RunVendor, tmp_path: Path
 ) -> None:
     registry = Registry()
-    compiled = compile_kernels(samples, chip, registry)
+    compiled = compile_kernels(chosen(samples, thorough), chip, registry)
     path = tmp_path / "kernels.cvimodel"
     path.write_bytes(compiled.data)
     inputs = {name: array.view("u2") if array.dtype.itemsize == 2 else array for name, array in compiled.inputs.items()}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import pytest
 from tpuc.registry import Registry
@@ -11,30 +10,17 @@ from tpuc_testing.kernel_conformance import Sample, compile_kernels
 
 from tests.chips.bm1684x.kernels import integer_sums, place_samples, samples, stated_sums
 from tests.chips.bm1684x.kernels.generated import KINDS, generated
+from tests.chips.few_samples import one_of_each
 from tests.families import each
 
 SUBJECTS = samples.ALL | integer_sums.ALL | stated_sums.ALL | place_samples.ALL
-
-
-def _kind(sample: Sample) -> tuple[object, ...]:
-    """What a kernel tells samples apart by: the op and its mode, which operands are computed, types and dimensions."""
-    operands: list[Any] = [getattr(operand, "array", operand) for operand in sample.operands]
-    forms = [None if array is None else (array.dtype, array.ndim) for array in operands]
-    mode = getattr(sample.op, "mode", None)
-    return (sample.op.name, mode, *map(type, sample.operands), *forms, str(sample.result), bool(sample.tilings))
-
-
-def _one_of_each(samples: Mapping[str, Sample]) -> dict[str, Sample]:
-    """The first sample of each kind."""
-    kinds = {_kind(sample): name for name, sample in reversed([*samples.items()])}
-    return {name: sample for name, sample in samples.items() if kinds[_kind(sample)] == name}
 
 
 @each("everything", [False, pytest.param(True, marks=pytest.mark.slow)])
 @each("subject", SUBJECTS)
 def test_the_simulator_equals_the_evaluation(subject: str, everything: bool) -> None:
     samples = SUBJECTS[subject]
-    _check(samples if everything else _one_of_each(samples), subject)
+    _check(samples if everything else one_of_each(samples), subject)
 
 
 @each("count", [8, pytest.param(24, marks=pytest.mark.slow)])

@@ -19,7 +19,7 @@ from tests.chips.bm1684x.kernels.lowered import check_file
 from tests.chips.layer_cases import POSITIVE, LayerCase, X
 from tests.chips.lowered import EVERYTHING_IN_INTEGERS, Array, own_ranges, path_of, sample_of
 from tests.families import each
-from tests.turns import few_pairs, in_turn, one_of_each
+from tests.turns import due, few_pairs, in_turn, one_of_each
 
 Y = uniform(1, 70, 5, 6, low=-2, high=2, seed=1)
 CHANNEL = Fixed(uniform(1, 70, 1, 1, seed=2))
@@ -191,15 +191,18 @@ def _on_grid(array: Array) -> Array:
     ) * np.float32(greatest)
 
 
-def whole_network() -> tuple[Module, dict[str, Array], CalibrationTable]:
-    """All cases side by side, with their inputs and the ranges of all values."""
+def whole_network(mode: str, thorough: bool) -> tuple[Module, dict[str, Array], CalibrationTable]:
+    """Cases side by side, with their inputs and the ranges of all values: all of them, or those whose turn it is in a
+    mode.
+    """
+    cases = CASES if thorough else due(CASES, MODES, mode)
     samples = {
         name: sample_of(case, [_on_grid(x) if isinstance(x, np.ndarray) else x for x in case.operands])
-        for name, case in CASES.items()
+        for name, case in cases.items()
     }
     module, inputs = sample_module(samples, Registry())
     values = Interpreter(module).run(inputs, "all")
-    sources = [x for case in CASES.values() for x in case.operands]
+    sources = [x for case in cases.values() for x in case.operands]
     return module, inputs, _table(values, inputs, sources)
 
 
@@ -220,6 +223,7 @@ def _table(values: dict[str, Array], inputs: dict[str, Array], sources: list[Ope
     return CalibrationTable(entries)
 
 
+MODES = ("f32", "f16", "bf16", "int8", "int8-asym")
 # Of the greatest magnitude: operands, constants and results are rounded to 24, 11 and 8 bits, and sums cancel.
 FLOAT_MODES = {"f32": 2e-6, "f16": 2e-3, "bf16": 2e-2}
 

@@ -20,7 +20,7 @@ from tpuc_testing.values import build_exposed
 from tests.chips.bm1684x.kernels.lowered import check_file
 from tests.chips.lowered import EVERYTHING_IN_INTEGERS, Array, lowered_ops, path_of
 from tests.families import each
-from tests.turns import few_pairs, in_turn
+from tests.turns import due, few_pairs, in_turn
 
 FLOATS, INTEGERS = ("f32", "f16", "bf16"), ("int8", "int8-asym")
 MODES = (*FLOATS, *INTEGERS)
@@ -195,9 +195,12 @@ def _module(operands: Sequence[Operand], op: Op) -> tuple[Module, dict[str, Arra
     return module, inputs, Interpreter(module).run(inputs, "all")
 
 
-def whole_network() -> tuple[Module, dict[str, Array], CalibrationTable]:
-    """All cases side by side, with their inputs and the ranges of all values."""
-    samples = {name: Sample(case.op, case.operands) for name, case in CASES.items()}
+def whole_network(mode: str, thorough: bool) -> tuple[Module, dict[str, Array], CalibrationTable]:
+    """Cases side by side, with their inputs and the ranges of all values: all of them, or those whose turn it is in a
+    mode.
+    """
+    cases = CASES if thorough else due(CASES, MODES, mode)
+    samples = {name: Sample(case.op, case.operands) for name, case in cases.items()}
     module, inputs = sample_module(samples, Registry())
     return module, inputs, _table(Interpreter(module).run(inputs, "all"))
 
