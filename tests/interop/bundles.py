@@ -49,7 +49,12 @@ class Runtime:
         libraries = vendor_library()
         sdk = ["-DRUNTIME_HEADERS=" + str(self.headers), f"-DTPU_SDK={libraries.parent}"]
         linking = f"-DCMAKE_EXE_LINKER_FLAGS=-Wl,-rpath,{libraries} -Wl,--allow-shlib-undefined"
-        subprocess.run(["cmake", "-B", "build", *sdk, linking], cwd=folder, check=True, capture_output=True)
+        subprocess.run(
+            ["cmake", "-B", "build", *sdk, linking],
+            cwd=folder,
+            check=True,
+            capture_output=True,
+        )
         subprocess.run(["cmake", "--build", "build"], cwd=folder, check=True, capture_output=True)
         return folder / "build" / "run"
 
@@ -57,7 +62,7 @@ class Runtime:
         """The same by Makefile."""
         libraries = vendor_library()
         linking = f"LDFLAGS=-Wl,-rpath,{libraries} -Wl,--allow-shlib-undefined"
-        flags = f"CXXFLAGS=-O2 -I {self.headers}"
+        flags = f"CXXFLAGS=-O0 -I {self.headers}"
         command = ["make", f"TPU_SDK={libraries.parent}", flags, linking]
         subprocess.run(command, cwd=folder, check=True, capture_output=True)
         return folder / "run"

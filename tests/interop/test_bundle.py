@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from _pytest.mark import ParameterSet
 from numpy.typing import NDArray
 from PIL import Image
 from tpuc.api.boundary import Preprocess
@@ -80,11 +81,24 @@ def write_names(folder: Path) -> Path:
     return folder / "names.txt"
 
 
-@pytest.mark.parametrize(("chip", "mode"), MODES, ids=["-".join((chip, *mode)) for chip, mode in MODES])
-@pytest.mark.parametrize("said", [(), NORMALISED], ids=["values", "pixels"])
+def in_turn(first: Sequence[object], second: Mapping[str, object]) -> list[ParameterSet]:
+    """Every pair; each of either takes part in the quick run, with others in turn."""
+    return [
+        pytest.param(one, other, marks=() if (at + place) % 2 == 0 else pytest.mark.slow, id=f"{name}-{label(one)}")
+        for place, (name, other) in enumerate(second.items())
+        for at, one in enumerate(first)
+    ]
+
+
+def label(value: Any) -> str:
+    return value if isinstance(value, str) else "-".join((value[0], *value[1]))
+
+
+@pytest.mark.parametrize(("run", "said"), in_turn(MODES, {"values": (), "pixels": NORMALISED}))
 def test_both_print_what_the_simulator_gives(
-    chip: str, mode: Sequence[str], said: Sequence[str], tmp_path: Path
+    run: tuple[str, Sequence[str]], said: Sequence[str], tmp_path: Path
 ) -> None:
+    chip, mode = run
     image, made = digit(), Deployed(chip, tmp_path)
     seen = np.load(DIGITS / "digits_calib.npz")["x"].astype(np.float32)
     np.savez(tmp_path / "calib.npz", x=(seen - 3) / 8 if said else seen)
@@ -142,8 +156,9 @@ def pictures_network(path: Path) -> Path:
     return net.save(path, {"image": (1, 3, 24, 36)}, ["y"])
 
 
-@pytest.mark.parametrize("chip", ["bm1684x", "cv181x"])
-@pytest.mark.parametrize("fused", [(), ("--fuse-preprocess",)], ids=["floats", "bytes"])
+@pytest.mark.parametrize(
+    ("chip", "fused"), in_turn(["bm1684x", "cv181x"], {"floats": (), "bytes": ("--fuse-preprocess",)})
+)
 def test_pictures_and_frames_reach_the_network(chip: str, fused: Sequence[str], tmp_path: Path) -> None:
     """Letterboxed, and put in the order of the network; built by CMake, and by make without libjpeg."""
     pixels = np.random.default_rng(4).integers(0, 256, (50, 40, 3), np.uint8)
