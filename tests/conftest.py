@@ -69,7 +69,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=Path,
         help="a skip whose reason is not in the file (tests/allowed_skips.toml) is a failure",
     )
-    group.addoption("--interop-third", type=int, choices=range(3), help="one in three of the comparisons with --oracle")
+    group.addoption(
+        "--interop-third",
+        type=int,
+        choices=range(3),
+        help="one in three of the comparisons with --oracle and of the tests of --model-data",
+    )
     group.addoption("--pictures", metavar="DIR", type=Path, help="keep pictures of the pages that tests look at there")
     group.addoption("--slow", action="store_true", help="also the tests marked slow, some of which take minutes")
     group.addoption("--update-golden", action="store_true", help="rewrite expected texts instead of comparing them")

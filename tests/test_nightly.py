@@ -8,13 +8,17 @@ from typing import Any
 from tests import nightly
 
 
-def test_every_comparison_is_in_one_third_and_other_tests_in_all() -> None:
-    def item(number: int, mark: str) -> Any:
-        return SimpleNamespace(nodeid=f"a.py::t[{number}]", get_closest_marker=lambda name: name == mark or None)
+def test_every_comparison_and_trained_network_is_in_one_third_and_other_tests_in_all() -> None:
+    def item(number: int, mark: str, *fixtures: str) -> Any:
+        return SimpleNamespace(
+            nodeid=f"a.py::t[{number}]",
+            fixturenames=fixtures,
+            get_closest_marker=lambda name: name == mark or None,
+        )
 
     for number in range(30):
-        thirds = [nightly.is_in_third(item(number, "interop"), third) for third in range(3)]
-        assert sum(thirds) == 1
+        for one in (item(number, "interop"), item(number, "", "model_data")):
+            assert sum(nightly.is_in_third(one, third) for third in range(3)) == 1
         assert all(nightly.is_in_third(item(number, "slow"), third) for third in range(3))
     assert {number for number in range(30) if nightly.is_in_third(item(number, "interop"), 0)}
 
