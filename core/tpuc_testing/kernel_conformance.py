@@ -221,12 +221,17 @@ def sample_module(samples: Mapping[str, Sample], registry: Registry) -> tuple[Mo
     return assembly.module, assembly.inputs
 
 
-def compile_kernels(samples: Mapping[str, Sample], chip: str, registry: Registry | None = None) -> CompiledKernels:
-    """All samples in one file of the chip, through the passes that every network goes through."""
+def compile_kernels(
+    samples: Mapping[str, Sample], chip: str, registry: Registry | None = None, *, opt: int | None = None
+) -> CompiledKernels:
+    """All samples in one file of the chip, through the passes that every network goes through; `opt`: how it is
+    planned, as usual where it is not given.
+    """
     registry = registry if registry is not None else Registry()
     assembly = _Assembly(registry, samples)
     module = assembly.module
-    context = PassContext(registry, registry.get("tpuc.chips", chip), {"tilings": assembly.tilings, "is_test": True})
+    options = {"tilings": assembly.tilings, "is_test": True, "opt": opt}
+    context = PassContext(registry, registry.get("tpuc.chips", chip), options)
     manager = PassManager(context)
     manager.run_pipeline("finalize", module)
     manager.run(module, ["generate-code"], "generate")

@@ -28,25 +28,31 @@ WIDE_OPS = {sample.op.name: name for name, sample in reversed(WIDE.items())}
 """The first wide sample of each op."""
 
 
+GROUPS = {"integers": INTEGERS, "floats": FLOATS, "stated": STATED}
+FIRST_FIT = 1
+
+
+# Most time goes into plans that join ops, of which kernels side by side have few; tilings are forced all the same.
 # Plans of many large ops side by side take long, so these are by themselves.
 @each(
-    "samples",
+    ("samples", "opt"),
     [
-        *(
-            pytest.param(some, id=name)
-            for name, some in {"integers": INTEGERS, "floats": FLOATS, "stated": STATED}.items()
-        ),
+        *(pytest.param(some, FIRST_FIT, id=name) for name, some in GROUPS.items()),
+        *(pytest.param(some, None, marks=pytest.mark.slow, id=f"usual-{name}") for name, some in GROUPS.items()),
         *(
             pytest.param(
-                {name: one}, marks=() if WIDE_OPS[one.op.name] == name else pytest.mark.slow, id=f"wide-{name}"
+                {name: one},
+                FIRST_FIT if WIDE_OPS[one.op.name] == name else None,
+                marks=() if WIDE_OPS[one.op.name] == name else pytest.mark.slow,
+                id=f"wide-{name}",
             )
             for name, one in WIDE.items()
         ),
     ],
 )
-def test_the_simulator_equals_the_evaluation(samples: dict[str, Sample]) -> None:
+def test_the_simulator_equals_the_evaluation(samples: dict[str, Sample], opt: int | None) -> None:
     registry = Registry()
-    compiled = compile_kernels(samples, "cv183x", registry)
+    compiled = compile_kernels(samples, "cv183x", registry, opt=opt)
     loaded = registry.get("tpuc.chips", "cv183x").load(compiled.data, "kernels")
     integers, floats = check_steps(compiled.module, {**loaded.run(compiled.inputs), **compiled.inputs})
     assert integers + floats == sum(1 + len(sample.tilings) for sample in samples.values())
