@@ -145,17 +145,14 @@ def _passed(values: set[Value], passing: Collection[set[Value]]) -> set[Value]:
 
 def _inconsistent(operation: Operation, moved: Stored, plain: Stored) -> Iterator[Value]:
     """Values with a zero point beside others that are not stored like them: those of ops that pass integers on,
-    operands of sums, which are of one sign, and those that are joined with what is calibrated.
+    and those that are added to or joined with what is calibrated.
     """
     values = [value for value in (*operation.operands, *operation.results) if _is_integer(value)]
     if not any(value in moved for value in values):
         return
     if _passes_on(operation):
         alike = all(value in moved for value in values) and len({moved[value] for value in values}) == 1
-    elif _adds_two(operation):
-        stored = [moved.get(value) or plain.get(value) for value in values]
-        alike = all(one is not None and one.storage.is_unsigned for one in stored)
-    elif isinstance(operation.op, top.Concat):
+    elif _adds_two(operation) or isinstance(operation.op, top.Concat):
         alike = all(value in moved or value in plain for value in values)
     else:
         return

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-from tpuc.api import Module, TpucError, Uniform
+from tpuc.api import FunctionChip, Module, TpucError, Uniform
 from tpuc.interpreter import Interpreter
 from tpuc.interpreter.values import real_values, types_of
 from tpuc_driver.data import inputs_of
 from tpuc_driver.session import Session
 from tpuc_driver.session.running import as_stored
+from tpuc_lower.target.kernels import find_function, find_kernel, runs_on_chip
 
 from tests.frontends.quantised.clipping import Array, Cases
 from tests.models.rows import lower
@@ -40,9 +41,20 @@ def judged(cases: Cases, chip: str, path: Path) -> list[Off]:
     onnx.save(cases.model(), path)
     try:
         lowered = lower(Session().transform(path), chip, None, None)
+        ask_kernels(lowered, chip)
     except TpucError as error:
         return [Off("", ", ".join(cases.ops), 0.0, refused=str(error))]
     return compared(cases, lowered)
+
+
+def ask_kernels(lowered: Module, chip: str) -> None:
+    """Raise Unsupported if a kernel refuses an op of the lowered network."""
+    context = Session(chip=chip).context()
+    for operation in filter(runs_on_chip, lowered.main.operations[:-1]):
+        if isinstance(context.chip, FunctionChip):
+            find_function(context, context.chip, operation)
+        else:
+            find_kernel(context, operation)
 
 
 def compared(cases: Cases, lowered: Module) -> list[Off]:

@@ -18,6 +18,11 @@ from tests.frontends.quantised.networks import Array, session_options
 
 OPSET = 21
 _STEPS = {"uint8": 255, "int8": 255, "int16": 65535}
+_SIGNS = ("uint8", "int8", "uint8 from 0", "int8 around 0")
+"""Of stored values whose types are mixed."""
+_BEFORE_RELU = ("Conv", "ConvTranspose", "Gemm", "Add", "BatchNormalization", "Concat")
+_GATES = ("Add", "Sub", "Mul")
+"""Ops that read a value beside an older one of the chain, such as a gate beside what it is computed from."""
 _SHARE_OUTSIDE = (0.0, 0.0, 0.02, 0.1, 0.25)
 """Of values, below and above, that a scale leaves out."""
 
@@ -367,43 +372,70 @@ class Cases:
         return {value.name: results[f"{value.name}_read"] for value in self.values}
 
 
-def draw_cases(seed: int, count: int, ops: Sequence[str] = tuple(MAKERS), longest: int = 3) -> Cases:
-    """So many chains that begin with a stored input each, or two."""
+def _meet(left: Sequence[int], right: Sequence[int]) -> bool:
+    """True for extents of one number of dimensions that differ only where one of them is 1."""
+    return len(left) == len(right) and all(1 in (a, b) or a == b for a, b in zip(left, right, strict=True))
+
+
+def draw_cases(
+    seed: int, count: int, ops: Sequence[str] = tuple(MAKERS), longest: int = 3, *, mixed: bool = False
+) -> Cases:
+    """So many chains that begin with a stored input each, or two. Every value has the type of its chain, or bytes with
+    or without a sign of its own where types are `mixed`.
+    """
     rng = np.random.default_rng(seed)
     cases = Cases(Graph(), {}, [], {}, [])
+    signs = np.random.default_rng(seed) if mixed else None
     while len(cases.ops) < count:
-        _draw_chain(cases, f"v{len(cases.ops)}", rng, ops, longest)
+        _draw_chain(cases, f"v{len(cases.ops)}", rng, ops, longest, signs)
     return cases
 
 
-def _draw_chain(cases: Cases, prefix: str, rng: np.random.Generator, ops: Sequence[str], longest: int) -> None:
+def _draw_chain(
+    cases: Cases,
+    prefix: str,
+    rng: np.random.Generator,
+    ops: Sequence[str],
+    longest: int,
+    signs: np.random.Generator | None,
+) -> None:
     graph, values, arrays = Graph(), list[Stored](), dict[str, Array]()
     dims = _SHAPES[int(rng.integers(len(_SHAPES)))]
     kinds = ("uint8", "int8", "int8", "uint8") if rng.random() < 0.94 else ("int16",)
     kind = str(rng.choice(kinds))
+
+    def kind_of() -> str:
+        return kind if signs is None or kind == "int16" else str(signs.choice(_SIGNS))
+
     inputs: dict[str, Array] = {}
     reads: list[str] = []
     for index in range(int(rng.integers(1, 3))):
         name = f"{prefix}x{index}"
         inputs[name] = arrays[name] = rng.normal(rng.uniform(-0.5, 0.5), rng.uniform(0.3, 3), dims).astype(np.float32)
-        reads.append(_stored(graph, name, "input", (name,), arrays[name], rng, kind, values))
+        reads.append(_stored(graph, name, "input", (name,), arrays[name], rng, kind_of(), values))
     written: list[str] = []
+    older: dict[str, tuple[int, ...]] = dict.fromkeys(reads, dims) if signs is not None else {}
     wanted = int(rng.integers(1, longest + 1))
     for _ in range(20):
         op = str(rng.choice(list(ops)))
         name = f"{prefix}y{len(written)}"
         trial = Graph()
         draw = Draw(trial, name, rng, dims, str(rng.choice(["int8", "int8", "uint8"])), bool(rng.integers(2)))
-        if MAKERS[op](draw, reads) is None:
+        taken = reads
+        if op in _GATES and written:
+            taken = [reads[0], *(one for one, extents in older.items() if one != reads[0] and _meet(dims, extents))]
+        if MAKERS[op](draw, taken) is None:
             continue
-        if rng.random() < 0.3 and op in ("Conv", "ConvTranspose", "Gemm", "Add", "BatchNormalization", "Concat"):
+        if rng.random() < 0.3 and (op in _BEFORE_RELU or signs is not None):
             name = trial.do("Relu", [name], f"{name}r")
         graph.nodes += trial.nodes
         graph.constants += trial.constants
         model = graph.model({key: x.shape for key, x in inputs.items()}, {})
         model.graph.output.append(onnx.ValueInfoProto(name=name))
         array = runtime(model, inputs)[name]
-        reads = [_stored(graph, name, op, tuple(reads), array, rng, kind, values)]
+        result = _stored(graph, name, op, tuple(taken), array, rng, kind_of(), values)
+        reads = [result, *(one for one, extents in older.items() if extents == array.shape)]
+        older |= {result: array.shape} if signs is not None else {}
         written.append(op)
         dims = array.shape
         if len(written) == wanted or not dims:
@@ -432,9 +464,10 @@ def _stored(
     below, above = (float(rng.choice(_SHARE_OUTSIDE)) for _ in range(2))
     low, high = np.quantile(array, below), np.quantile(array, 1 - above)
     low, high = min(low, 0.0), max(high, 0.0)
-    if rng.random() < 0.3 or high - low < 1e-3:
+    if rng.random() < 0.3 or high - low < 1e-3 or kind.endswith(" 0"):
         high = max(-low, high, float(np.abs(array).max()) / 4, 0.1)
-        low = -high
+        low = 0.0 if kind.endswith("from 0") else -high
+    kind = kind.split(maxsplit=1)[0]
     scale = np.float32((high - low) / _STEPS[kind])
     dtype = np.dtype(kind)
     zero = np.rint(np.iinfo(dtype).min - low / scale).clip(np.iinfo(dtype).min, np.iinfo(dtype).max)

@@ -21,6 +21,9 @@ CHAINS = 8
 """In one network."""
 EXACT = 1.01
 """Steps on chips with zero points and f32."""
+GATED = ("GlobalAveragePool", "ReduceMean", "HardSigmoid", "Sigmoid", "Mul", "Mul", "Add", "Sub", "Relu", "Conv")
+"""Ops of gates and residuals."""
+CHIPS = ("bm1684x", "c", "cv180x", "cv181x", "cv183x")
 KNOWN_REFUSALS = ("quantize the network again with a larger range",)
 
 
@@ -32,11 +35,12 @@ def most(off: Off, *, is_exact: bool) -> float:
 
 
 def beyond(
-    chip: str, seeds: Iterable[int], folder: Path, ops: Sequence[str] = tuple(MAKERS)
+    chip: str, seeds: Iterable[int], folder: Path, ops: Sequence[str] = tuple(MAKERS), *, mixed: bool = False
 ) -> tuple[list[Off], list[Off]]:
     """All stated values of some networks, and those that are further off than the chip may be."""
     is_exact = "int8-asym" in Registry().get("tpuc.chips", chip).description.modes
-    found = [off for seed in seeds for off in judged(draw_cases(seed, CHAINS, ops), chip, folder / "network.onnx")]
+    drawn = (draw_cases(seed, CHAINS, ops, mixed=mixed) for seed in seeds)
+    found = [off for cases in drawn for off in judged(cases, chip, folder / "network.onnx")]
     refused = [off for off in found if off.refused]
     unknown = [off for off in refused if not any(words in off.refused for words in KNOWN_REFUSALS)]
     values = [off for off in found if not off.refused]
@@ -65,10 +69,29 @@ def test_averages_without_padding_are_within_a_step(tmp_path: Path) -> None:
     assert not wrong
 
 
+@pytest.mark.chip("cv181x")
+def test_signs_that_differ_beside_each_other(tmp_path: Path) -> None:
+    """Products, sums and gates of signed and unsigned bytes, with and without a zero point, in seeds that were
+    refused.
+    """
+    values, wrong = beyond("cv181x", (0, 6, 15), tmp_path, GATED, mixed=True)
+    assert all(sum(off.op == op for off in values) > 1 for op in ("Mul", "Add"))
+    assert not wrong
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("chip", [pytest.param(chip, marks=pytest.mark.chip(chip)) for chip in CHIPS])
+def test_values_of_mixed_types_are_those_of_the_runtime(chip: str, tmp_path: Path) -> None:
+    values, wrong = beyond(chip, range(1000, 1030), tmp_path, GATED, mixed=True)
+    more, off = beyond(chip, range(2000, 2060), tmp_path, mixed=True)
+    assert len(values) + len(more) > 2000
+    assert not wrong + off
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "chip",
-    [pytest.param(chip, marks=pytest.mark.chip(chip)) for chip in ("bm1684x", "c", "cv180x", "cv181x", "cv183x")],
+    [pytest.param(chip, marks=pytest.mark.chip(chip)) for chip in CHIPS],
 )
 def test_two_thousand_networks_clip_as_the_runtime_does(chip: str, tmp_path: Path) -> None:
     values, wrong = beyond(chip, range(1000, 1000 + 2000 // CHAINS), tmp_path)

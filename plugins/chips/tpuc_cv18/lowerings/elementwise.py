@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from tpuc.api import BF16, Lowering, LoweringBuilder, LoweringNode, Op, Value
+from tpuc.api import BF16, Lowering, LoweringBuilder, LoweringNode, Op, ScalarType, TensorType, Uniform, Value
 from tpuc_chip_parts.lowering import result_with_sign, stored_operands
 from tpuc_chip_parts.numbers import AddConstFloat, MulConstFloat
 from tpuc_ops import top, tpu
@@ -122,7 +122,7 @@ class SumInt8(Lowering[Any]):
     @with_relu_apart
     def lower(self, node: LoweringNode[top.Add | top.Sub], build: LoweringBuilder) -> Sequence[Value]:
         op = node.op
-        if is_product(node) and len({value.tensor.storage for value in node.operands}) == 1:
+        if is_product(node):
             return [sum_as_product(node, build)]
         if is_affine(node):
             return [affine_product(node, build)]
@@ -146,7 +146,7 @@ class SumInt8(Lowering[Any]):
 class MulInt8(Lowering[top.Mul]):
     """Rescales by Sx1 * Sx2 / Sy as a 31-bit multiplier and a shift; in bf16 where that is 1 or more. In prequantized
     networks, a tensor times a function of itself is a table, and a tensor times a constant is a depthwise
-    convolution. Operands with zero points are converted to bf16 by tables.
+    convolution. Operands with zero points, and signed ones of an unsigned product, are converted to bf16 by tables.
     """
 
     def takes_zero_points(self, node: LoweringNode) -> bool:
@@ -164,6 +164,10 @@ class MulInt8(Lowering[top.Mul]):
         terms = terms_of(node, build)
         unsigned = all(term.value.tensor.storage.is_unsigned for term in terms)
         result = result_with_sign(node, unsigned=unsigned)
+        if result.storage.is_unsigned != unsigned:
+            if not unsigned:
+                return [product_by_tables(node, build) if multiplies_two(node) else self._in_bf16(node, build)]
+            result = _without_sign(result)  # the engine saturates it to the stated bytes
         factor = math.prod(term.scale for term in terms) / result.uniform.scale
         if factor >= 1.0:
             return [self._in_bf16(node, build)]
@@ -188,6 +192,11 @@ class MulInt8(Lowering[top.Mul]):
         values.sort(key=lambda value: value.is_constant)
         op = tpu.Mul(do_relu=node.op.do_relu, relu_limit=node.op.relu_limit)
         return build(op, values, node.result_type.with_element(BF16))
+
+
+def _without_sign(type_: TensorType) -> TensorType:
+    """Unsigned bytes of the same scale."""
+    return type_.with_element(Uniform(ScalarType("u8"), type_.uniform.expressed, type_.uniform.scale))
 
 
 @TABLE.lowers(top.Scale, "int8")

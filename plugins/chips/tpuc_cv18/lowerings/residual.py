@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from tpuc.api import LoweringBuilder, LoweringNode, Uniform, Value
+from tpuc.api import LoweringBuilder, LoweringNode, ScalarType, Uniform, Value
 from tpuc_chip_parts.lowering import STEPS, is_stated
 from tpuc_ops import top, tpu
 from tpuc_ops.integers import zero_point
@@ -43,7 +43,8 @@ def sum_as_product(node: LoweringNode[top.Add | top.Sub], build: LoweringBuilder
     lanes = node.chip.lanes
     group = math.gcd(dims[1], lanes) if dims[1] > lanes else dims[1]
     image = (dims[0], group, dims[1] // group * math.prod(dims[2:-1]), dims[-1] if len(dims) > 2 else 1)
-    parts = [_shaped(value, image, f"{node.name}_part{index}", build) for index, value in enumerate(node.operands)]
+    values = _of_one_sign(node, build)
+    parts = [_shaped(value, image, f"{node.name}_part{index}", build) for index, value in enumerate(values)]
     first, second = (value.tensor.uniform for value in parts)
     result = node.quantised_result_type()
     signs = (1, 1) if isinstance(node.op, top.Add) else (-1, 1) if node.op.is_reverse else (1, -1)
@@ -79,6 +80,22 @@ def sum_as_product(node: LoweringNode[top.Add | top.Sub], build: LoweringBuilder
         return build(op, operands, result)
     value = build(op, operands, result.with_shape(image), f"{node.name}_sum")
     return build(tpu.Reshape(shape=dims), [value], result)
+
+
+def _of_one_sign(node: LoweringNode[top.Add | top.Sub], build: LoweringBuilder) -> Sequence[Value]:
+    """The operands; a signed one beside an unsigned one as unsigned bytes, whose zero point is 128 higher."""
+    if len({value.tensor.storage for value in node.operands}) == 1:
+        return node.operands
+    every = np.arange(256, dtype=np.uint8)
+    values = list(node.operands)
+    for index, value in enumerate(values):
+        if not value.tensor.storage.is_unsigned:
+            own = value.tensor.uniform
+            element = Uniform(ScalarType("u8"), own.expressed, own.scale, own.zero_point + 128)
+            table = build.weight(f"unsigned{index}_table", (every ^ 0x80).reshape(1, 1, 1, 256), "ui8")
+            type_ = value.tensor.with_element(element).at(None)
+            values[index] = build(tpu.Lut(), [value, table], type_, f"{node.name}_unsigned{index}")
+    return values
 
 
 @dataclass(frozen=True)
