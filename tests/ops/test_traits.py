@@ -72,6 +72,11 @@ def test_lowered_ops_state_what_moves_pixels() -> None:
     assert names(stating(tpu.DIALECT, t.StridedView)) == ["Permute", "Reshape", "Slice"]
 
 
+def test_lowered_ops_state_what_keeps_images_apart() -> None:
+    found = names(stating(tpu.DIALECT, t.RowByRow))
+    assert found == ["Cast", "Conv2D", "Deconv", "Pool2D", "Scale", "Upsample"]
+
+
 def test_what_becomes_of_numbers_below_zero() -> None:
     for kind, table in BELOW_ZERO.items():
         ops = [op for op in stating(top.DIALECT, t.TakesResultRange) if getattr(op, "below_zero", "") == kind]

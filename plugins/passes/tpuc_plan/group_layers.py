@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from tpuc.api import Module, Pass, PassContext
 from tpuc_lower.target.kernels import chip_of
 
+from tpuc_plan.images import adopt, plan_by_images
 from tpuc_plan.module_planner import ModulePlanner
-from tpuc_plan.regions.region_planner import STREAMED
+from tpuc_plan.regions.region_planner import FIRST_FIT, STREAMED
 
 USUAL_LEVEL = 2
 """Value of `opt` if neither the pass nor the session sets one."""
@@ -26,6 +27,9 @@ class GroupLayers(Pass):
     For a chip with several timing profiles, plans are made for each profile and for all of them together. The plan with
     the smallest worst-case ratio to the best plan of a profile wins. `module.order_profiles` names the profiles that
     order its program, if they are not just the first one.
+
+    The images of a batch are computed one after the other, each by the plan for one image, if that is faster: their
+    operations then appear once per image, up to those that read several images.
 
     `opt` 1: values are resident within groups of ops, cut from the last op on. 2: the fastest of that, of values
     resident wherever they fit, and of plans with cascades, in which stripes of rows pass through several ops
@@ -47,6 +51,10 @@ class GroupLayers(Pass):
         if tilings:
             plan = ModulePlanner(module, context, chip, STREAMED).with_tilings(tilings)
         else:
-            plan = ModulePlanner(module, context, chip, level).run()
+            planner = ModulePlanner(module, context, chip, level)
+            plan = planner.run()
+            if (found := plan_by_images(planner, plan, context) if level > FIRST_FIT else None) is not None:
+                adopt(module, found[0])
+                plan = found[1]
         plan.write(module)
         return True

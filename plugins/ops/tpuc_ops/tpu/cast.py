@@ -10,6 +10,7 @@ from tpuc.api import BF16, Bool, Node, Op, Raw, RoundMode, TensorType, Uniform, 
 
 from tpuc_ops.arrays import Array, as_float, stored
 from tpuc_ops.quant.arithmetic import Rounding, round_to_int, saturate
+from tpuc_ops.traits import RowByRow
 
 WHOLE = 1.5 * 2.0**23
 """Adding this to a float32 number below 2^22 and subtracting it again rounds to the nearest integer, halves to even.
@@ -20,7 +21,7 @@ _LARGEST = np.float32(2.0**128 - 2.0**120)
 
 
 @dataclass(frozen=True)
-class Cast(Op):
+class Cast(Op, RowByRow):
     """Convert the operand to the declared result type.
 
     - Float to quantized: ``x * f32(1 / scale)`` and ``+ zero point``, each rounded to float32, then rounded to an

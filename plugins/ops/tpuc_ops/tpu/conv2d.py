@@ -24,11 +24,12 @@ from tpuc_ops.integers import (
 from tpuc_ops.quant.arithmetic import saturate
 from tpuc_ops.shapes import is_absent
 from tpuc_ops.top.conv import check_filter
+from tpuc_ops.traits import RowByRow
 from tpuc_ops.window import Window, spatial
 
 
 @dataclass(frozen=True)
-class Conv2D(ReluFields, Op):
+class Conv2D(ReluFields, Op, RowByRow):
     """Cross-correlation of `x: [n, c, h, w]` with `filter: [oc, c / group, kh, kw]`, plus a bias of `oc` elements.
 
     Floats are multiplied and added in float32 and rounded to the result's width. Integers are exact, in this order:

@@ -15,11 +15,12 @@ from tpuc_ops.convolution import exact_dtype, magnitude
 from tpuc_ops.elementwise import ReluFields
 from tpuc_ops.integers import clamped, is_integer, requantised, zero_point
 from tpuc_ops.quant.arithmetic import saturate
+from tpuc_ops.traits import RowByRow
 from tpuc_ops.window import Window
 
 
 @dataclass(frozen=True)
-class Deconv(ReluFields, Op):
+class Deconv(ReluFields, Op, RowByRow):
     """As `top.Deconv`; floats are computed in float32 and rounded to the result's width, integers are exact as in
     `tpu.Conv2D`.
 

@@ -14,11 +14,12 @@ from tpuc_ops.elementwise import ReluFields
 from tpuc_ops.integers import clamped, is_integer, zero_point
 from tpuc_ops.pooling import window_counts, window_maxima, window_sums
 from tpuc_ops.quant.arithmetic import Rounding, requantise, round_to_int, saturate
+from tpuc_ops.traits import RowByRow
 from tpuc_ops.window import Window, spatial
 
 
 @dataclass(frozen=True)
-class Pool2D(ReluFields, Op):
+class Pool2D(ReluFields, Op, RowByRow):
     """Maximum or average under a sliding window, by `pool_mode` (Max, Avg).
 
     - Max: stored values are copied; padding is below every value.

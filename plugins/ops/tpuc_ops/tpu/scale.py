@@ -14,10 +14,11 @@ from tpuc_ops.elementwise import ReluFields
 from tpuc_ops.integers import clamped, is_integer, zero_point
 from tpuc_ops.quant.arithmetic import Rounding, shift_right
 from tpuc_ops.shapes import is_absent, show
+from tpuc_ops.traits import RowByRow
 
 
 @dataclass(frozen=True)
-class Scale(ReluFields, Op):
+class Scale(ReluFields, Op, RowByRow):
     """``x * scale + bias`` per channel, then relu: `x: [n, c, ...]`, scale, bias and left shift with `c` elements.
 
     Integers, exact: ``half_up(((q - zp) * scale + bias) / 2**-lshift)`` with int8 scale, int16 or int32 bias and the

@@ -12,10 +12,11 @@ from tpuc_ops.attributes import listed
 from tpuc_ops.elementwise import ReluFields
 from tpuc_ops.integers import clamped, is_integer
 from tpuc_ops.top.upsample import upsampled
+from tpuc_ops.traits import RowByRow
 
 
 @dataclass(frozen=True)
-class Upsample(ReluFields, Op):
+class Upsample(ReluFields, Op, RowByRow):
     """As `top.Upsample`, on stored elements; a relu clamps integers at the zero point."""
 
     name = "tpu.Upsample"

@@ -1,0 +1,305 @@
+"""Plan a batch as its images one after the other, where that is faster than all of them at once.
+
+The network of one image is planned, and its operations are repeated for every image: slices of the inputs and
+concatenations of the outputs only share bytes, and packed constants of equal bytes exist once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+from tpuc.api import (
+    CpuRoutine,
+    Elementwise,
+    Location,
+    Module,
+    NetworkInput,
+    Node,
+    Op,
+    Operation,
+    PassContext,
+    TensorType,
+    Value,
+    numpy_dtype,
+)
+from tpuc.api.boundary import states_of
+from tpuc_ops import tpu
+from tpuc_ops.arrays import Array
+from tpuc_ops.traits import RowByRow
+
+from tpuc_plan.module_planner import ModulePlanner
+from tpuc_plan.tasks.aliases import AliasSets
+from tpuc_plan.tasks.plan import ConcatAlias, OpPlan, Plan, SliceView, TilePlan
+
+_MOST_ELEMENTS = 1 << 22
+"""Elements of an operation that is evaluated to find out whether it treats images apart."""
+
+
+def plan_by_images(planner: ModulePlanner, plan: Plan, context: PassContext) -> tuple[Module, Plan] | None:
+    """Return the module with its images one after the other and its plan, if it is faster than `plan`; else None."""
+    count = batch_of(planner.module)
+    if count < 2 or plan.cycles is None or len(planner.chip.planned_profiles) > 1:
+        return None
+    if any(isinstance(kernel, CpuRoutine) for kernel in planner.kernels.values()):
+        return None
+    batch = Batch(planner.module, count)
+    if not batch.joined:
+        return None
+    plans: list[Plan] = []
+    for module in (batch.single(), batch.rest()):
+        own = ModulePlanner(module, context, planner.chip, planner.level).run()
+        plans.append(own)
+        if own.cycles is None or (count - 1) * (plans[0].cycles or 0) >= plan.cycles:
+            return None
+    whole, repeated = batch.repeated(*plans)
+    cycles = ModulePlanner(whole, context, planner.chip, planner.level).cycles_of(repeated)
+    return (whole, replace(repeated, cycles=cycles)) if cycles is not None and cycles < plan.cycles else None
+
+
+def batch_of(module: Module) -> int:
+    """Return the first extent of all inputs; 1 if they differ, or if states pass from run to run."""
+    types = [value.type for value in module.main.inputs]
+    counts = {type_.dims[0] if isinstance(type_, TensorType) and type_.shape else 1 for type_ in types}
+    return counts.pop() if len(counts) == 1 and not states_of(module) else 1
+
+
+class Batch:
+    """The operations of a module by what they compute: single images (`apart`), all together (`late`), or neither.
+
+    `joined`: the results for single images that the late operations read or that the module returns.
+    """
+
+    def __init__(self, module: Module, count: int) -> None:
+        self.module = module
+        self.count = count
+        self.apart: dict[Operation, Op] = {}
+        """With the op for one image."""
+        self.late: dict[Operation, None] = {}
+        for operation in module.main.operations[:-1]:
+            makers = [operand.defining for operand in operation.operands]
+            own = [maker in self.apart for maker in makers]
+            if not operation.operands:
+                continue
+            is_apart = any(own) and not any(maker in self.late for maker in makers) and not operation.regions
+            is_apart = is_apart or _is_input(operation)
+            op = _op_of_one(module, operation, own, count) if is_apart else None
+            if op is None:
+                self.late[operation] = None
+            else:
+                self.apart[operation] = op
+        readers = [*self.late, module.main.terminator]
+        read = dict.fromkeys(value for reader in readers for value in reader.operands)
+        self.joined = [value for value in read if value.defining in self.apart and not _is_input(value.defining)]
+
+    def single(self) -> Module:
+        """Return the module for one image, whose outputs are the joined values."""
+        module, twins, values = self._clone()
+        module.main.terminator.set_operands([values[value] for value in self.joined])
+        for operation in reversed(self.late):
+            twins[operation].erase()
+        for argument in module.main.inputs:
+            argument.type = _of_one(argument.type)
+        for operation, op in self.apart.items():
+            twins[operation].op = op
+            for result in twins[operation].results:
+                result.type = _of_one(result.type)
+        module.main.update_type()
+        return module
+
+    def rest(self) -> Module:
+        """Return the module of the late operations, whose inputs are the joined values that they read."""
+        module, twins, values = self._clone()
+        body = module.main.body
+        outputs = [value for value in module.main.outputs if value not in {values[one] for one in self.joined}]
+        module.main.terminator.set_operands(outputs)
+        entry = next(one.op for one in self.apart if isinstance(one.op, NetworkInput))
+        for value in self.joined:
+            own = values[value]
+            if own.uses:
+                body.arguments.append(Value(own.type, body, len(body.arguments)))
+                new = Operation(entry, (body.arguments[-1],), (own.type,), Location((own.name,)))
+                own.replace_with(body.insert(0, new).result)
+        for operation in reversed(self.apart):
+            if not _is_input(operation):
+                twins[operation].erase()
+        module.main.update_type()
+        return module
+
+    def repeated(self, single: Plan, rest: Plan) -> tuple[Module, Plan]:
+        """Return the module with every image after the other, then the late operations, and its plan."""
+        module, twins, values = self._clone()
+        main, one = module.main, self.single().main
+        plans: dict[Operation, OpPlan] = {}
+        own = dict(zip(one.operations, single.ops, strict=True))
+        shared = [operation for operation in self.module.main.operations[:-1] if not self._moves(operation)]
+        kept = [operation for operation in self.module.main.operations[:-1] if operation not in self.late]
+        pairs = dict(zip(kept, one.operations[:-1], strict=True))
+        copies: list[Operation] = []
+        known: list[dict[Value, Value]] = []
+        for image in range(self.count):
+            known.append({})
+            for operation, twin in pairs.items():
+                if operation not in self.apart:
+                    plans[twins[operation]] = own[twin]
+                    known[image].update(zip(twin.results, twins[operation].results, strict=True))
+                    continue
+                copy, plans_of = _copy(image, twin, own[twin], known[image], twins[operation].results[0], len(kept))
+                plans[copy] = plans_of
+                copies.append(copy)
+                known[image].update(zip(twin.results, copy.results, strict=True))
+        aliases = AliasSets.of(one, single)
+        taken = _shared(one.operations, single, aliases)
+        joins: list[Operation] = []
+        for value, part in zip(self.joined, one.outputs, strict=True):
+            join = Operation(tpu.Concat(axis=0), [of[part] for of in known], (value.type,), Location((value.name,)))
+            plans[join] = _join_plan(part, aliases.root(part), taken, self.count)
+            values[value].replace_with(join.result)
+            joins.append(join)
+        late = [twins[operation] for operation in self.late]
+        for operation in reversed(self.apart):
+            if not _is_input(operation):
+                twins[operation].erase()
+        others = [one for one in self.module.main.operations if one not in self.apart or _is_input(one)]
+        for operation, plan in zip(others, rest.ops[-len(others) :], strict=True):
+            if operation in self.late:
+                plans[twins[operation]] = plan
+        terminator = main.terminator
+        main.body.operations = []
+        for operation in (*(twins[one] for one in shared), *copies, *joins, *late, terminator):
+            main.body.append(operation)
+        return module, Plan(tuple(plans.get(one) for one in main.operations))
+
+    def _moves(self, operation: Operation) -> bool:
+        return operation in self.late or (operation in self.apart and not _is_input(operation))
+
+    def _clone(self) -> tuple[Module, dict[Operation, Operation], dict[Value, Value]]:
+        """Return a copy of the module, and the copies of its operations and of their results."""
+        copy = self.module.clone()
+        twins = dict(zip(self.module.main.operations, copy.main.operations, strict=True))
+        pairs = (zip(one.results, twin.results, strict=True) for one, twin in twins.items())
+        return copy, twins, {value: twin for pair in pairs for value, twin in pair}
+
+
+def _is_input(operation: Operation | None) -> bool:
+    return operation is not None and isinstance(operation.op, NetworkInput)
+
+
+def _copy(
+    image: int, one: Operation, plan: OpPlan, known: dict[Value, Value], whole: Value, operations: int
+) -> tuple[Operation, OpPlan]:
+    """Return an operation for an image of the batch, and its plan. An input is a part of that of the batch, `whole`."""
+    types = [result.type for result in one.results]
+    location = Location(tuple(f"{name}_image{image}" for name in one.location.names))
+    if _is_input(one):
+        dims = one.result.tensor.dims
+        zeros = (0,) * (len(dims) - 1)
+        op = tpu.Slice(offset=(image, *zeros), steps=(1,) * len(dims), ends=(image + 1, *dims[1:]))
+        return Operation(op, (whole,), types, location), SliceView(image * one.result.tensor.size_bytes)
+    if isinstance(plan, TilePlan) and plan.stripes is not None:
+        cascade = plan.stripes.cascade + image * operations
+        plan = replace(plan, stripes=replace(plan.stripes, cascade=cascade))
+    operands = [known[operand] for operand in one.operands]
+    return Operation(one.op, operands, types, location, dict(one.extra_attributes)), plan
+
+
+def _join_plan(part: Value, root: Value, taken: set[Value], count: int) -> OpPlan:
+    """Return the plan of a concatenation of parts, which takes no time if they can lie in the result."""
+    if root in taken or root.defining is None or _is_input(root.defining):
+        return None
+    taken.add(root)
+    return ConcatAlias(tuple(image * part.tensor.size_bytes for image in range(count)))
+
+
+def _shared(operations: Sequence[Operation], plan: Plan, aliases: AliasSets) -> set[Value]:
+    """Return the roots that already share bytes with other values."""
+    found: set[Value] = set()
+    for operation, op_plan in zip(operations, plan.ops, strict=True):
+        if isinstance(op_plan, (ConcatAlias, SliceView)):
+            found.update(aliases.root(operand) for operand in operation.operands)
+        if isinstance(op_plan, SliceView):
+            found.add(operation.result)
+    return found
+
+
+def _of_one(type_: Any) -> Any:
+    return type_.with_shape((1, *type_.dims[1:]))
+
+
+def _op_of_one(module: Module, operation: Operation, own: Sequence[bool], count: int) -> Op | None:
+    """Return the op that computes one image as the operation computes each of several; None if there is none. `own`:
+    which operands hold a part for every image.
+    """
+    op, whole = operation.op, operation.node()
+    parts = [type_ for type_, is_own in zip(whole.operand_types, own, strict=True) if is_own]
+    if any(type_.dims[:1] != (count,) for type_ in (*parts, *whole.result_types)):
+        return None
+    if isinstance(op, NetworkInput):
+        return op
+    if isinstance(op, RowByRow):
+        return op if own[0] and not any(own[1:]) else None
+    if isinstance(op, Elementwise):
+        rank, pairs = whole.result_type.rank, zip(whole.operand_types, own, strict=True)
+        fits = all(x.rank == rank if is_own else x.rank < rank or x.dims[0] == 1 for x, is_own in pairs)
+        return op if fits else None
+    if sum(type_.size for type_ in (*parts, *whole.result_types)) > _MOST_ELEMENTS * count:
+        return None
+    operands = [_of_one(x) if is_own else x for x, is_own in zip(whole.operand_types, own, strict=True)]
+    one = replace(whole, operand_types=tuple(operands), result_types=tuple(map(_of_one, whole.result_types)))
+    random = np.random.default_rng(0)
+    constants = [module.constant(operand) for operand in operation.operands]
+    pairs = zip(whole.operand_types, constants, strict=True)
+    arrays = [_random(type_, random) if known is None else known for type_, known in pairs]
+    found = (replace(one, op=variant) for variant in _variants(op, count))
+    return next((node.op for node in found if _computes_alike(node, whole, own, arrays)), None)
+
+
+def _variants(op: Any, count: int) -> Iterator[Op]:
+    """Yield the op, and the op whose stated extents are those of one image."""
+    yield op
+    stated: dict[str, Any] = {field.name: getattr(op, field.name) for field in fields(op)}
+    changed: dict[str, Any] = {
+        name: (1, *stated[name][1:])
+        for name in stated
+        if isinstance(stated[name], tuple) and stated[name][:1] == (count,)
+    }
+    if changed:
+        yield replace(op, **changed)
+
+
+def _computes_alike(one: Node, whole: Node, own: Sequence[bool], arrays: Sequence[Array]) -> bool:
+    """True if an op gives the results for every image that the whole one gives."""
+    try:
+        inferred = one.op.infer(one.operand_types)
+        if inferred is not None and [type_.dims for type_ in inferred] != [type_.dims for type_ in one.result_types]:
+            return False
+        with np.errstate(all="ignore"):
+            wanted = whole.op.evaluate(whole, arrays)
+            for index in range(whole.result_type.dims[0]):
+                image = slice(index, index + 1)
+                some = [array[image] if is_own else array for array, is_own in zip(arrays, own, strict=True)]
+                pairs = zip(one.op.evaluate(one, some), wanted, strict=True)
+                if not all(np.allclose(a, b[image], rtol=1e-3, atol=1e-3, equal_nan=True) for a, b in pairs):
+                    return False
+    except (ValueError, IndexError, NotImplementedError):
+        return False
+    return True
+
+
+def _random(type_: TensorType, random: np.random.Generator) -> Array:
+    dtype = np.dtype(numpy_dtype(type_.storage))
+    if dtype.kind == "f":
+        return random.standard_normal(type_.dims).astype(dtype)
+    limits = np.iinfo(dtype)
+    return random.integers(max(int(limits.min), -1000), min(int(limits.max), 1000), type_.dims).astype(dtype)
+
+
+def adopt(module: Module, other: Module) -> None:
+    """Give a module the function of another one."""
+    owner, main = module, module.main
+    while main not in owner.functions:
+        owner = owner.modules[0]
+    owner.functions[owner.functions.index(main)] = other.main
+    other.main.update_type()

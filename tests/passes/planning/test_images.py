@@ -1,0 +1,86 @@
+"""A batch as its images one after the other: never slower, and with the same results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from tpuc.interpreter import Interpreter
+from tpuc_driver.session import Session
+
+pytestmark = pytest.mark.chip("bm1684x")
+
+
+def _network(path: Path, batch: int) -> None:
+    """Convolutions whose values fit local memory for one image only, a residual sum, a slice of channels, and classes;
+    also a product of the features of all images, and means over all.
+    """
+    random = np.random.default_rng(4)
+    weights: list[Any] = []
+
+    def weight(*shape: int) -> str:
+        name = f"w{len(weights)}"
+        array = random.standard_normal(shape) / np.sqrt(max(np.prod(shape[1:]), 1))
+        weights.append(numpy_helper.from_array(array.astype(np.float32), name))
+        return name
+
+    def whole(*values: int) -> str:
+        name = f"w{len(weights)}"
+        weights.append(numpy_helper.from_array(np.array(values, np.int64), name))
+        return name
+
+    node = helper.make_node
+    nodes = [
+        node("Conv", ["x", weight(64, 8, 3, 3), weight(64)], ["a"], pads=[1] * 4),
+        node("Relu", ["a"], ["b"]),
+        node("Conv", ["b", weight(64, 1, 3, 3), weight(64)], ["c"], pads=[1] * 4, group=64),
+        node("Add", ["b", "c"], ["d"]),
+        node("Slice", ["d", whole(16), whole(48), whole(1)], ["e"]),
+        node("Concat", ["e", "d"], ["f"], axis=1),
+        node("Conv", ["f", weight(32, 96, 1, 1), weight(32)], ["g"], strides=[2, 2]),
+        node("GlobalAveragePool", ["g"], ["h"]),
+        node("Reshape", ["h", whole(batch, 32)], ["i"]),
+        node("Gemm", ["i", weight(10, 32), weight(10)], ["j"], transB=1),
+        node("Softmax", ["j"], ["y"], axis=1),
+        node("MatMul", ["i", weight(32, 32)], ["k"]),
+        node("Transpose", ["k"], ["l"], perm=[1, 0]),
+        node("MatMul", ["i", "l"], ["m"]),
+        node("ReduceMean", ["x"], ["n"], axes=[0, 2, 3]),
+    ]
+    outputs = ["y", "m", "n"]
+    graph = helper.make_graph(
+        nodes,
+        "network",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, (batch, 8, 96, 96))],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs],
+        weights,
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    path.write_bytes(model.SerializeToString())
+
+
+def _built(path: Path) -> tuple[Any, Any, int]:
+    session = Session(chip="bm1684x", quantize="f16")
+    final, data, *_ = session.build(session.transform(path))
+    loaded = session.chip.load(data)
+    return final, loaded, loaded.timeline(session.chip.profiles[0]).cycles
+
+
+def test_four_images_cost_no_more_than_four_runs(tmp_path: Path) -> None:
+    _network(tmp_path / "one.onnx", 1)
+    _network(tmp_path / "four.onnx", 4)
+    _, single, cycles = _built(tmp_path / "one.onnx")
+    final, together, every = _built(tmp_path / "four.onnx")
+    names = [operation.name for operation in final.main.operations]
+    assert any(name.endswith("_image3") for name in names)
+    assert not any(name.startswith("m_image") for name in names)  # it reads all images
+    assert every <= 4 * cycles
+    x = np.random.default_rng(1).standard_normal((4, 8, 96, 96)).astype(np.float32)
+    found, wanted = together.run({"x": x}), Interpreter(final).run({"x": x})
+    for array, other in zip(found.values(), wanted.values(), strict=True):
+        assert np.allclose(array, other, rtol=1e-5, atol=1e-6)
+    own = np.concatenate([next(iter(single.run({"x": x[index : index + 1]}).values())) for index in range(4)])
+    assert np.array_equal(own, next(iter(found.values())))
