@@ -56,6 +56,13 @@ def __dir__() -> list[str]:
     return sorted([*globals(), *_PLACES, "__version__"])
 
 
+def old_name(module: str, name: str) -> object:
+    """What a module that is still there had under a name that has moved; raises AttributeError for any other name."""
+    from tpuc_driver.moved import moved_name
+
+    return moved_name(module, name)
+
+
 class _OldNames:
     """Meta path finder that resolves the old names of modules that have moved; consulted last."""
 

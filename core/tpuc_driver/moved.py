@@ -49,6 +49,19 @@ _WHOLE: Mapping[str, str] = {
 }
 """Packages and modules that moved as they are, with everything below them."""
 
+_NAMES: Mapping[str, Mapping[str, str]] = {
+    "tpuc.api": {
+        **dict.fromkeys(
+            ("ACCURACY", "CHECK_SAMPLES", "SELF_CHECK", "is_written_here", "remember_written"), "tpuc_driver.api.host"
+        ),
+        **dict.fromkeys(("Board", "shown_size"), "tpuc_driver.api.board"),
+    },
+    "tpuc.api.cpu": {
+        **dict.fromkeys(("cpu_function", "cpu_functions"), "tpuc.api"),
+        "check_cpu_ops": "tpuc.registry.cpu_functions",
+    },
+}
+"""Names that moved out of modules that are still there."""
 
 _ALIASES: Mapping[str, str] = {"tpuc.onnx_backend": "tpuc_driver.onnx_backend"}
 """Modules of the driver that are meant to be found under `tpuc`."""
@@ -98,10 +111,20 @@ class _Moved(ModuleType):
         for place in new_places(self.__name__):
             found = getattr(importlib.import_module(place), name, None)
             if found is not None:
-                warnings.warn(
-                    f"{self.__name__}.{name} has moved; import it from {place}. The old path works until version 0.3.",
-                    FutureWarning,
-                    stacklevel=2,
-                )
+                _warn(self.__name__, name, place, 3)
                 return found
         raise AttributeError(f"module '{self.__name__}' has no attribute '{name}'")
+
+
+def moved_name(module: str, name: str) -> object:
+    """What a module had under a name that has moved to another one; raises AttributeError for any other name."""
+    place = _NAMES.get(module, {}).get(name)
+    if place is None:
+        raise AttributeError(f"module '{module}' has no attribute '{name}'")
+    _warn(module, name, place, 5)
+    return getattr(importlib.import_module(place), name)
+
+
+def _warn(module: str, name: str, place: str, depth: int) -> None:
+    words = f"{module}.{name} has moved; import it from {place}. The old path works until version 0.3."
+    warnings.warn(words, FutureWarning, stacklevel=depth)

@@ -10,6 +10,11 @@ from tests.families import each
 
 MOVED = (
     ("tpuc.api.host", "SampleReader", "tpuc_driver.api.host"),
+    ("tpuc.api.command", "Command", "tpuc_driver.api.command"),
+    ("tpuc.testing.kernel_conformance", "KernelConformance", "tpuc_testing.kernel_conformance"),
+    ("tpuc.api", "Board", "tpuc_driver.api.board"),
+    ("tpuc.api", "SELF_CHECK", "tpuc_driver.api.host"),
+    ("tpuc.api.cpu", "cpu_function", "tpuc.api"),
     ("tpuc_quantize.analysis.split_error", "SplitError", "tpuc_accuracy.analysis.split_error"),
     ("tpuc_quantize.mixed_precision.options", "FrontBudget", "tpuc_accuracy.mixed_precision.options"),
     ("tpuc_quantize.prequantized.common", "has_scales", "tpuc_prequantized.common"),

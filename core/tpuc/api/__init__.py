@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tpuc.api.calibration import Calibrator as Calibrator
 from tpuc.api.calibration import TensorStatistics as TensorStatistics
 from tpuc.api.chip import FLOAT_MODES as FLOAT_MODES
@@ -249,3 +251,10 @@ from tpuc.schedule.results import ResultKey as ResultKey
 
 OpRegion = _Region
 """A region of an op; `Region` is a region of memory."""
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        from tpuc import old_name
+
+        return old_name(__name__, name)

@@ -36,3 +36,11 @@ class CpuFunction(CpuRoutine[OpT], ABC):
         """Compute the op as the runtime does, on inputs with the extents that the file states: float32 numbers, or
         integers where the file stores integers. Raises ValueError for invalid arguments.
         """
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        from tpuc import old_name
+
+        return old_name(__name__, name)
