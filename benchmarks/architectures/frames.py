@@ -76,7 +76,7 @@ def _on_chip(
     if made.report is not None:
         told |= {"cycles": made.report.cycles}
         if made.report.host_functions:
-            told |= {"host": sorted(set(made.report.host_functions))}
+            told |= {"host": sorted({time.function for time in made.report.host_functions})}
     return {**_beside(row, made.run, states, first, wanted, mode), **told}
 
 

@@ -106,7 +106,7 @@ def _compiled(
     if report is not None:
         told |= {"cycles": report.cycles}
         if report.host_functions:
-            told |= {"host": sorted(set(report.host_functions))}
+            told |= {"host": sorted({time.function for time in report.host_functions})}
     return {**compared(lambda: made.run(inputs), wanted, mode), **told}
 
 

@@ -18,6 +18,7 @@ from tpuc_driver.cli import main
 
 from benchmarks.yolov8 import TASKS, build
 from tests.families import each
+from tests.frontends.tflite.test_variables import streaming
 
 ROOT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -152,6 +153,7 @@ def ultralytics(folder: Path) -> None:
 
 
 PREPARED: dict[str, list[Callable[[Path], object]]] = {
+    "docs/chips/c.md": [lambda folder: (folder / "wake.tflite").write_bytes(streaming("INT8"))],
     "docs/combine.md": [
         lambda folder: classifier(folder / "faces.onnx", classes=4),
         lambda folder: classifier(folder / "points.onnx", classes=5),

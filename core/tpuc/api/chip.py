@@ -68,8 +68,7 @@ class ChipDescription:
     `has_infinity`: the chip's floats represent infinities; without them, overflow saturates to the largest number.
 
     `least_divisor`: the smallest magnitude by which its floats divide, 0 where denormal numbers count.
-
-    `frame_alignment`: of images as a camera leaves them, None where files cannot take such images.
+    `frame_alignment`: of camera images, None where files cannot take them. `processor_hz`: of the runtime's functions.
 
     `support`: the generated file that lists the op forms compiled for the chip, if there is one.
 
@@ -91,6 +90,7 @@ class ChipDescription:
     families: tuple[str, ...] = ()
     lowering_families: tuple[str, ...] = ()
     clock_hz: int = 1_000_000_000
+    processor_hz: int = 1_000_000_000
     symmetric_divisor: int = 128
     activations_base: int | None = None
     boundary_bases: tuple[int, ...] = ()

@@ -37,6 +37,12 @@ class CpuFunction(CpuRoutine[OpT], ABC):
         integers where the file stores integers. Raises ValueError for invalid arguments.
         """
 
+    def operations(self, inputs: Sequence[int], arguments: Mapping[str, HostArgument], outputs: Sequence[int]) -> int:
+        """About how many operations it takes for inputs and outputs of these sizes, to estimate its time. Default: one
+        for each value read or written.
+        """
+        return sum(inputs) + sum(outputs)
+
 
 if not TYPE_CHECKING:
 

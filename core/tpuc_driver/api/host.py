@@ -35,11 +35,13 @@ from tpuc_driver.data import (
     video_terms,
     without_seen,
 )
+from tpuc_driver.session.boundary import Boundary
 from tpuc_driver.session.calibrated_on import calibrated_on, seen_among
 from tpuc_driver.session.modes import (
     needs_calibration,
 )
 from tpuc_driver.session.overflow import limit_of
+from tpuc_driver.session.processor import HostTime, host_milliseconds, host_times, on_processor, shown_time
 from tpuc_driver.session.reports import (
     AccuracyReport,
     OutputCheck,
@@ -100,7 +102,9 @@ __all__ = [
     "VIDEO_FORMATS",
     "AccuracyReport",
     "Alternative",
+    "Boundary",
     "FrameReader",
+    "HostTime",
     "Interval",
     "Job",
     "Labels",
@@ -130,6 +134,8 @@ __all__ = [
     "finite_pair",
     "fit",
     "give_back_memory",
+    "host_milliseconds",
+    "host_times",
     "inputs_of",
     "is_written_here",
     "labels_named",
@@ -137,6 +143,7 @@ __all__ = [
     "lines_of",
     "module_runner",
     "needs_calibration",
+    "on_processor",
     "one_blas_thread",
     "one_of",
     "open_pool",
@@ -149,6 +156,7 @@ __all__ = [
     "seen_among",
     "share_interval",
     "shares",
+    "shown_time",
     "small_units_of",
     "sqnr_db",
     "units_of",

@@ -94,7 +94,7 @@ class CompiledNetwork:
 
     def profile(self, profile: str | None = None) -> Profile:
         """The latency by a timing profile of the chip, by default its first one."""
-        return make_profile(self.name, self._chip, self._loaded, profile, self.layers)
+        return make_profile(self._session.registry, self.name, self._chip, self._loaded, profile, self.layers)
 
     def disassemble(self) -> str:
         """All commands as text."""

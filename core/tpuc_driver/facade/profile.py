@@ -10,10 +10,11 @@ from pathlib import Path
 from tpuc.api.chip import Chip, LoadedModel
 from tpuc.api.planning import LayerCommands
 from tpuc.machine import Engine, Timeline
+from tpuc.registry import Registry
 
 from tpuc_driver.facade.shown import Section, html_of
 from tpuc_driver.session import ProfileReport
-from tpuc_driver.session.reports import untimed
+from tpuc_driver.session.processor import on_processor
 from tpuc_driver.session.running import profile_report
 
 WIDTH, LANE, LEFT, TOP = 880, 34, 80, 26
@@ -70,7 +71,7 @@ class Profile:
         ]
         legend, height = _legend(colours, axis + 40)
         report = self.report
-        time = f"{report.milliseconds:.3f} ms{untimed(report.host_functions)}"
+        time = f"{report.milliseconds:.3f} ms{on_processor(report.host_functions)}"
         title = f"{report.cycles:,} cycles = {time} on {report.chip} ('{report.profile}')"
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {LEFT + WIDTH + 20} {height}" role="img">\n'
@@ -101,13 +102,18 @@ _STYLE = (
 
 
 def make_profile(
-    name: str, chip: Chip, loaded: LoadedModel, profile: str | None, layers: Sequence[LayerCommands]
+    registry: Registry,
+    name: str,
+    chip: Chip,
+    loaded: LoadedModel,
+    profile: str | None,
+    layers: Sequence[LayerCommands],
 ) -> Profile:
     """The profile of a loaded file; raises UsageError for a chip without a timing model, and for an unknown profile.
 
     `layers` are those of the file's memory plan, empty where unknown.
     """
-    report = profile_report(Path(name), chip, loaded, profile)
+    report = profile_report(registry, Path(name), chip, loaded, profile)
     return Profile(
         report, tuple(one.name for one in layers if one.commands), _spans(loaded.timeline(report.profile), layers)
     )

@@ -260,7 +260,9 @@ def finish(configuration: Configuration, module: Module, model: Path, settings: 
         configuration.remark(hint)
     border = border_of(module, built.module, loaded)
     loaded = as_network(loaded, border)
-    report = compile_report(model, configuration.chip, built, loaded, comparisons, configuration.clock.seconds)
+    report = compile_report(
+        configuration.registry, model, configuration.chip, built, loaded, comparisons, configuration.clock.seconds
+    )
     report = replace(report, self_check=check, accuracy=settings.get("accuracy"))
     return Finished(built, loaded, report, _described(built, labels, border))
 

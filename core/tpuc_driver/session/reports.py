@@ -14,6 +14,7 @@ from tpuc.ir import TensorType, Uniform
 from tpuc.ir.dtypes import shown
 
 from tpuc_driver.confidence import Interval, share_interval
+from tpuc_driver.session.processor import HostTime, on_processor
 
 SHOWN_LAYERS = 5
 """Number of float ops that a line names."""
@@ -218,8 +219,8 @@ class CompileReport:
     accuracy: AccuracyReport | None = None
     network: str = ""
     """Stem of the names of its stage files."""
-    host_functions: tuple[str, ...] = ()
-    """Functions that the runtime computes on the processor; `milliseconds` excludes them."""
+    host_functions: tuple[HostTime, ...] = ()
+    """Functions that the runtime computes on the processor, with estimated times; `milliseconds` excludes them."""
 
     def text(self) -> str:
         """Format as a few lines."""
@@ -240,7 +241,7 @@ class CompileReport:
         if self.cycles is None or self.milliseconds is None:
             return ()
         time = f"{self.cycles:,} cycles = {self.milliseconds:.3f} ms"
-        return (f"predicted: {time}{untimed(self.host_functions)} (timing profile '{self.profile}')",)
+        return (f"predicted: {time}{on_processor(self.host_functions)} (timing profile '{self.profile}')",)
 
     def to_json(self) -> Mapping[str, Any]:
         """Return JSON values."""
@@ -255,7 +256,7 @@ class CompileReport:
             "memory_bytes": dict(self.memory),
             "cycles": self.cycles,
             "milliseconds": self.milliseconds,
-            "untimed_host_functions": list(self.host_functions),
+            "host_functions": list(map(vars, self.host_functions)),
             "profile": self.profile,
             "comparisons": [
                 {
@@ -288,12 +289,12 @@ class ProfileReport:
     commands: Mapping[str, int]
     memory: Mapping[str, int]
     note: str = ""
-    host_functions: tuple[str, ...] = ()
+    host_functions: tuple[HostTime, ...] = ()
     """See CompileReport."""
 
     def text(self) -> str:
         """Format as a few lines."""
-        time = f"{self.cycles:,} cycles = {self.milliseconds:.3f} ms{untimed(self.host_functions)}"
+        time = f"{self.cycles:,} cycles = {self.milliseconds:.3f} ms{on_processor(self.host_functions)}"
         lines = [f"{self.file}: {time} on {self.chip} ('{self.profile}')"]
         if self.note:
             lines.append(f"profile '{self.profile}': {self.note}")
@@ -312,20 +313,11 @@ class ProfileReport:
             "profile_note": self.note,
             "cycles": self.cycles,
             "milliseconds": self.milliseconds,
-            "untimed_host_functions": list(self.host_functions),
+            "host_functions": list(map(vars, self.host_functions)),
             "busy_cycles": dict(self.busy),
             "commands": dict(self.commands),
             "memory_bytes": dict(self.memory),
         }
-
-
-def untimed(host_functions: Sequence[str]) -> str:
-    """Return what a predicted time excludes, as a suffix such as ` without detectionoutput on the processor`; empty if
-    nothing.
-    """
-    counts = {name: host_functions.count(name) for name in host_functions}
-    names = [name if count == 1 else f"{count} {name}" for name, count in counts.items()]
-    return f" without {', '.join(names)} on the processor" if names else ""
 
 
 def shown_tensor(info: TensorInfo, *, plain: bool = False) -> str:

@@ -26,6 +26,7 @@ from tpuc_driver.data import SampleInput, from_pixels, inputs_of, layout_of, ope
 from tpuc_driver.session.artifacts import Described
 from tpuc_driver.session.border import NetworkModel
 from tpuc_driver.session.modes import compiled_mode
+from tpuc_driver.session.processor import host_times
 from tpuc_driver.session.reports import CompileReport, ProfileReport, StageComparison
 from tpuc_driver.session.values import Built
 
@@ -216,6 +217,7 @@ def reference_values(
 
 
 def compile_report(
+    registry: Registry,
     path: Path,
     chip: Chip,
     built: Built,
@@ -243,11 +245,13 @@ def compile_report(
         dict(seconds),
         built.memory_plan,
         network=file_stem(built.module.name),
-        host_functions=_functions(loaded),
+        host_functions=host_times(registry, chip, loaded),
     )
 
 
-def profile_report(path: Path, chip: Chip, loaded: LoadedModel, profile: str | None) -> ProfileReport:
+def profile_report(
+    registry: Registry, path: Path, chip: Chip, loaded: LoadedModel, profile: str | None
+) -> ProfileReport:
     """Report cycles, engine use, and memory in a timing profile of the chip, by default the first. Raises UsageError if
     the chip does not have it.
     """
@@ -274,9 +278,5 @@ def profile_report(path: Path, chip: Chip, loaded: LoadedModel, profile: str | N
         {engine: counts.get(engine, 0) for engine in busy},
         loaded.memory,
         chip.profile_notes.get(name, ""),
-        _functions(loaded),
+        host_times(registry, chip, loaded),
     )
-
-
-def _functions(loaded: LoadedModel) -> tuple[str, ...]:
-    return tuple(call.function for call in loaded.host_calls)

@@ -350,7 +350,7 @@ class Session:
     def profile(self, path: Path, *, profile: str | None = None) -> ProfileReport:
         """Report cycles, engine use, and memory of a compiled file."""
         chip, loaded = self.open(path)
-        return profile_report(path, chip, loaded, profile)
+        return profile_report(self.registry, path, chip, loaded, profile)
 
     def disassemble(self, path: Path) -> str:
         """Disassemble every command of a compiled file."""

@@ -36,6 +36,7 @@ DESCRIPTION = ChipDescription(
     ddr_alignment=4096,  # each tensor, as the vendor's compiler does (isa notes, "Sizes")
     quantised_element=byte_element,
     clock_hz=1_000_000_000,  # both engines in the vendor's performance model
+    processor_hz=2_300_000_000,  # eight Cortex-A53; a host on PCIe is faster
     support=Path(__file__).with_name("support.json"),
     least_divisor=2.0**-125,  # the reciprocal of less is infinite, and denormal numbers are 0
 )

@@ -39,7 +39,8 @@ def write_model(layout: CompiledLayout, recorder: Recorder) -> bytes:
     inputs = tuple(_tensor(info, is_input=True) for info in layout.inputs)
     outputs = tuple(_tensor(info, is_input=False) for info in layout.outputs)
     if layout.host_calls:
-        subnets = divide(recorder.instructions, tuple(_calls(layout, (*inputs, *outputs))), inputs, outputs)
+        calls = tuple(_calls(layout, (*inputs, *outputs)))
+        subnets, recorder.instructions = divide(recorder.instructions, calls, inputs, outputs)
     else:
         subnets = (SubNet((command_group(recorder.instructions),), inputs, outputs),)
     stage = Stage(

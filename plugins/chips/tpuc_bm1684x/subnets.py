@@ -64,8 +64,8 @@ def command_group(instructions: Sequence[Instruction]) -> CommandGroup:
 
 def divide(
     instructions: Sequence[Instruction], calls: Sequence[Call], inputs: Sequence[Tensor], outputs: Sequence[Tensor]
-) -> tuple[SubNet, ...]:
-    """Divide a program into subnets, in program order."""
+) -> tuple[tuple[SubNet, ...], list[Instruction]]:
+    """Divide a program into subnets, in program order; returns also their instructions, some of which clear results."""
     held = {tensor.name: tensor for tensor in inputs}
     """Tensors that are in the runtime's own memory but not yet in DDR."""
     parts: list[_Part] = []
@@ -87,7 +87,7 @@ def divide(
     _bring(parts, held, outputs)
     _name_results(parts, outputs)
     on_host = {tensor.name for call in calls for tensor in (*call.inputs, *call.outputs)}
-    return tuple(_subnet(part, on_host) for part in parts)
+    return tuple(_subnet(part, on_host) for part in parts), [one for part in parts for one in part.instructions]
 
 
 def overlap(one: Tensor, other: Tensor) -> bool:

@@ -77,12 +77,13 @@ class GenerateCode(Pass):
         is_test, is_quick = bool(context.options.get("is_test")), context.options.get("opt") == FIRST_FIT
         emitter = Emitter(cycles, asm, address_of, _coefficients, is_test=is_test, is_quick=is_quick)
         emitter.run(PlannedFunction.of(context, module))
-        plan = context.find(MEMORY_PLAN)
-        if plan is not None:
-            layers = layer_commands(module, emitter.operations, asm.instructions)
-            context.leave(MEMORY_PLAN, replace(plan, layers=tuple(layers)))
+        emitted = list(zip(asm.instructions, emitter.operations, strict=True))
         record_states(module, asm)
         data = chip.write(module, _layout(module, context, tuple(emitter.host_calls)), asm)
+        plan = context.find(MEMORY_PLAN)
+        if plan is not None:
+            layers = layer_commands(module, emitted, asm.instructions)
+            context.leave(MEMORY_PLAN, replace(plan, layers=tuple(layers)))
         if is_quick:
             context.leave(RECORDED, (data, asm.instructions))
         return data

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
-from tpuc.api import FLOAT_MODES, CpuFunction, LoadedModel, Module, Operation, TpucError, UsageError, cpu_function
+from tpuc.api import FLOAT_MODES, Chip, CpuFunction, LoadedModel, Module, Operation, TpucError, UsageError, cpu_function
 from tpuc_driver.api.command import (
     EMPTY,
     FILE,
@@ -29,12 +29,11 @@ from tpuc_driver.api.command import (
 )
 
 if TYPE_CHECKING:
+    from tpuc_driver.api.host import HostTime
+
     from tpuc_check.destination import Destination
     from tpuc_check.findings import Finding
     from tpuc_check.trial import Trials
-
-HOST_OPERATIONS_PER_MS = 1_000_000
-"""One operation per nanosecond: a 1 GHz core with one scalar instruction per cycle. Most hosts are faster."""
 
 
 @click.command(
@@ -150,7 +149,7 @@ class Found(NamedTuple):
     read.
 
     `device_bytes`: what the runtime allocates for the network, `exact` if planned as by `tpuc compile`. `mode`: the
-    mode in which the network is compiled.
+    mode in which the network is compiled. `host_times`: functions that the runtime computes on the processor.
     """
 
     findings: tuple[Finding, ...]
@@ -159,6 +158,7 @@ class Found(NamedTuple):
     device_bytes: Mapping[str, int] = MappingProxyType({})
     mode: str | None = None
     exact: bool = True
+    host_times: tuple[HostTime, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -182,10 +182,20 @@ class Result:
         there = self.destination.summary(self.found.device_bytes, exact=self.found.exact)
         if not self.findings:
             what = "all its commands are legal" if self.mode is None else f"all {self.found.ops} ops can be computed"
-            return f"{where}: {what}{there}"
+            return f"{where}: {what}{self._on_processor()}{there}"
         behind = "; ops behind an unknown operator were not checked" if self.found.behind else ""
         ops = "" if self.mode is None else f", {self.found.ops} ops checked{behind}"
         return f"{where}: {len(self.findings)} problem(s){ops}"
+
+    def _on_processor(self) -> str:
+        """Name the functions on the processor, which slow a network down unseen."""
+        times = self.found.host_times
+        if not times:
+            return ""
+        from tpuc_driver.api.host import shown_time
+
+        names = ", ".join(dict.fromkeys(time.function for time in times))
+        return f", {names} on the processor in about {shown_time(sum(time.milliseconds for time in times))} (estimated)"
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values."""
@@ -199,6 +209,7 @@ class Result:
             "findings": [finding.to_json() for finding in self.findings],
             **self.destination.to_json(self.found.device_bytes),
             "exact_bytes": self.found.exact,
+            "host_functions": [dict(vars(time)) for time in self.found.host_times],
         }
 
 
@@ -208,7 +219,8 @@ def check_compiled(app: App, path: Path, destination: Destination) -> Result:
     loaded.check()
     name = chip.description.name
     findings = destination.findings(name, loaded)
-    return Result(path, name, None, destination, Found(tuple(findings), device_bytes=loaded.device_bytes))
+    found = Found(tuple(findings), device_bytes=loaded.device_bytes, host_times=_times(app, chip, loaded))
+    return Result(path, name, None, destination, found)
 
 
 def check(
@@ -244,9 +256,18 @@ def check(
     session = session.having(mode=mode)
     count = sum(map(computes, module.main.operations))
     table = _ranges(session, module, folder)
-    refused, device_bytes, exact = whole(session, module, table, destination)
+    refused, loaded, exact = whole(session, module, table, destination)
     found = (*findings, *explained(app, session, module, table, refused))
-    return Found(found, count, behind, device_bytes, mode, exact)
+    sizes: Mapping[str, int] = {} if loaded is None else loaded.device_bytes
+    return Found(found, count, behind, sizes, mode, exact, _times(app, session.chip, loaded))
+
+
+def _times(app: App, chip: Chip, loaded: LoadedModel | None) -> tuple[HostTime, ...]:
+    if loaded is None or not loaded.host_calls:
+        return ()
+    from tpuc_driver.api.host import host_times
+
+    return host_times(app.registry, chip, loaded)
 
 
 def _read(session: Any, network: Path, settings: dict[str, Any]) -> Module:
@@ -328,6 +349,8 @@ def _way_out(
     session: Any, op: str, found: Sequence[Operation], floats: dict[str, Trials]
 ) -> tuple[str, int | None, int | None]:
     """Suggest a fix: a float layer, a function of the runtime, a rewrite, or the host; with the predicted cost."""
+    from tpuc_driver.api.host import host_milliseconds, shown_time
+
     from tpuc_check.findings import REWRITES
     from tpuc_check.ranges import host_operations
 
@@ -337,7 +360,7 @@ def _way_out(
         if all(verdict.reason is None for verdict in verdicts):
             return f"keep it in {mode} with --quantize-table (`NODE {mode}`): {sum(cycles)} cycles", sum(cycles), None
     work = sum(host_operations(operation) for operation in found)
-    host = f"about {work / HOST_OPERATIONS_PER_MS:.2g} ms for {work} operations of one core"
+    host = f"about {shown_time(host_milliseconds(session.chip, work))} for {work} operations of one core"
     function = cpu_function(session.registry, session.chip.description.owners, op)
     if function is not None and all(_fits(function, operation) for operation in found):
         name = op.partition(".")[2]
@@ -360,9 +383,9 @@ def _fits(function: CpuFunction[Any], operation: Operation) -> bool:
 
 def whole(
     session: Any, module: Module, table: Any, destination: Destination
-) -> tuple[list[Finding], Mapping[str, int], bool]:
-    """Return why the network does not compile or run, what the runtime allocates for it, and whether these sizes are
-    those of `tpuc compile`.
+) -> tuple[list[Finding], LoadedModel | None, bool]:
+    """Return why the network does not compile or run, its file if it compiles, and whether the sizes are those of `tpuc
+    compile`.
 
     A plan with the first tiling that fits for every op is as conclusive as the best plan, unless it is refused or
     leaves less than a third of the board's memory.
@@ -374,17 +397,17 @@ def whole(
             pass
         else:
             if destination.has_room(loaded):
-                return [], loaded.device_bytes, False
+                return [], loaded, False
     from tpuc_check.findings import NETWORK, Finding
 
     try:
         loaded = _compiled(session, module, table)
     except TpucError as error:
         reason = str(error).splitlines()[0].rstrip(".")
-        return [Finding(NETWORK, (), "", reason, "Compile the network for details", session.mode)], {}, True
+        return [Finding(NETWORK, (), "", reason, "Compile the network for details", session.mode)], None, True
     if destination.board is None:
-        return [], {}, True
-    return destination.findings(session.chip.description.name, loaded), loaded.device_bytes, True
+        return [], loaded, True
+    return destination.findings(session.chip.description.name, loaded), loaded, True
 
 
 def _compiled(session: Any, module: Module, table: Any) -> LoadedModel:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from tpuc_driver.api.command import (
     check_inputs,
     check_writable,
     open_compiled,
+    open_session,
     pass_app,
 )
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from tpuc.api import Chip, LayerCommands, LoadedModel
 
     from tpuc_profile.analysis import PlannedPlace
+    from tpuc_profile.hints import Hint
     from tpuc_profile.report import WhatIf
 
 
@@ -50,6 +53,13 @@ LARGEST = 1 << 48
     "--plan", type=FILE, metavar="FILE.json", help="Memory plan from `compile --memory-plan`; adds names and reasons."
 )
 @click.option("--top", type=POSITIVE, metavar="N", help="List only the N slowest layers, slowest first.")
+@click.option(
+    "--hints",
+    "work_dir",
+    type=FILE,
+    metavar="DIR",
+    help="Compile the network of this --work-dir again with other options, and show what they would save.",
+)
 @click.option("--trace", type=OUTPUT, metavar="FILE.json", help="Write a timeline that Perfetto opens.")
 @click.option("--html", "page", type=OUTPUT, metavar="FILE.html", help="Write a page with maps of both memories.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -61,12 +71,13 @@ def command(
     what_if: str,
     plan: Path | None,
     top: int | None,
+    work_dir: Path | None,
     trace: Path | None,
     page: Path | None,
     as_json: bool,
 ) -> None:
     """Show cycles, DDR traffic, and memory of a compiled file."""
-    check_inputs(file, plan)
+    check_inputs(file, plan, work_dir)
     for path in (trace, page):
         if path is not None:
             check_writable(path)
@@ -77,11 +88,17 @@ def command(
     name = profile_named(chip, profile_name)
     places, layers = ([], None) if plan is None else _read_plan(plan)
     try:
-        report = make_report(file, chip, loaded, name, places, layers or None)
+        report = make_report(file, chip, loaded, name, places, layers or None, app.registry)
     except ValueError as error:
         raise _other_layers(file, plan if layers else None, error) from error
     if factors:
         report = replace(report, what_if=_time_again(chip, loaded, name, factors))
+    hints: Sequence[Hint] = ()
+    if work_dir is not None:
+        from tpuc_profile.hints import measured_hints
+
+        session = open_session(app, chip=chip.description.name)
+        hints = measured_hints(session, file, work_dir, loaded.timeline(chip.profiles[0]).cycles)
     if trace is not None:
         from tpuc_profile.trace import trace_text
 
@@ -91,9 +108,14 @@ def command(
 
         write_atomic(page, page_text(report))
     if as_json:
-        app.result_json(report.to_json())
+        shown = {} if work_dir is None else {"hints": [vars(hint) for hint in hints]}
+        app.result_json({**report.to_json(), **shown})
     else:
         app.result(report.text())
+        for hint in hints:
+            app.result(f"hint: {hint.text()}")
+        if work_dir is not None and not hints:
+            app.result("hint: none; no option saves 1% of the cycles")
         app.result("")
         app.table(report.layer_rows(top or 0))
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from tpuc.api import Chip, LayerCommands, LoadedModel, UsageError
+from tpuc.api import Chip, LayerCommands, LoadedModel, Registry, UsageError
+from tpuc_driver.api.host import host_times
 
 from tpuc_profile.analysis import PlannedPlace, analyse, by_layer, name_tensors
 from tpuc_profile.report import Report
@@ -18,9 +19,10 @@ def make_report(
     profile: str,
     places: Sequence[PlannedPlace] = (),
     layers: Sequence[LayerCommands] | None = None,
+    registry: Registry | None = None,
 ) -> Report:
     """Build the report by a timing profile of the chip. `places`: those of a memory plan; `layers`: the file's own if
-    None.
+    None. `registry` has the functions on the processor.
 
     Raises ValueError for layers whose commands differ from the file's.
     """
@@ -32,7 +34,18 @@ def make_report(
         analysis = by_layer(analysis, known)
     names = [tensor.name for tensor in analysis.tensors]
     totals = _totals(chip, loaded, profile, timeline.cycles)
-    return Report(str(file), chip, profile, loaded, analysis, names, reasons, None, totals)
+    return Report(
+        str(file),
+        chip,
+        profile,
+        loaded,
+        analysis,
+        names,
+        reasons,
+        None,
+        totals,
+        host_times(registry or Registry(), chip, loaded),
+    )
 
 
 def profile_named(chip: Chip, name: str | None) -> str:

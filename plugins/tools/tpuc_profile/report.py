@@ -9,6 +9,7 @@ from itertools import groupby
 from typing import Any
 
 from tpuc.api import Chip, Engine, HostCall, LoadedModel, TensorInfo, TensorType, visible
+from tpuc_driver.api.host import HostTime, on_processor, shown_time
 
 from tpuc_profile.analysis import Analysis, Step
 
@@ -39,6 +40,8 @@ class Report:
     what_if: WhatIf | None = None
     totals: Mapping[str, int] = field(default_factory=dict[str, int])
     """Total cycles by every profile of the chip."""
+    host_times: Sequence[HostTime] = ()
+    """The functions on the processor, one for each of the file's calls."""
 
     @property
     def cycles(self) -> int:
@@ -80,7 +83,8 @@ class Report:
 
     def text(self) -> str:
         """Format the report."""
-        lines = [f"{self.file}: {self.cycles:,} cycles = {self.milliseconds:.3f} ms on {self._profile}"]
+        time = f"{self.milliseconds:.3f} ms{on_processor(self.host_times)}"
+        lines = [f"{self.file}: {self.cycles:,} cycles = {time} on {self._profile}"]
         note = self.chip.profile_notes.get(self.profile)
         if note is not None:
             lines.append(f"profile '{self.profile}': {note}")
@@ -96,7 +100,7 @@ class Report:
         lines.append(f"both engines at once: {overlap:,} cycles{self._share(overlap)}")
         calls = self.loaded.host_calls
         if calls:
-            shown = ", ".join(_call_text(call) for call in calls)
+            shown = ", ".join(_call_text(call, time) for call, time in zip(calls, self.host_times, strict=True))
             count = "1 call" if len(calls) == 1 else f"{len(calls)} calls"
             lines.append(f"processor: {count} between TPU subnets, not included in the cycles: {shown}")
             lines.append(_crossings_text(calls))
@@ -161,6 +165,7 @@ class Report:
             "profile_note": self.chip.profile_notes.get(self.profile, ""),
             "cycles": self.cycles,
             "milliseconds": self.milliseconds,
+            "host_functions": [dict(vars(time)) for time in self.host_times],
             "cycles_by_profile": dict(self.totals),
             "busy_cycles": {engine.name.lower(): busy.get(engine, 0) for engine in Engine},
             "overlap_cycles": self.analysis.overlap_cycles,
@@ -200,9 +205,10 @@ def _cycle(step: Step, cycle: int) -> str:
     return f"{cycle:,}" if step.commands else "-"
 
 
-def _call_text(call: HostCall) -> str:
-    """Describe the traffic of a runtime function."""
-    return f"{call.function} ({_bytes_of(call.inputs):,} B read, {_bytes_of(call.outputs):,} B written)"
+def _call_text(call: HostCall, time: HostTime) -> str:
+    """Describe the traffic and the estimated time of a runtime function."""
+    traffic = f"{_bytes_of(call.inputs):,} B read, {_bytes_of(call.outputs):,} B written"
+    return f"{call.function} ({traffic}, about {shown_time(time.milliseconds)})"
 
 
 def _crossings_text(calls: Sequence[HostCall]) -> str:

@@ -214,9 +214,9 @@ def test_damaged_layers_are_refused(tmp_path: Path) -> None:
 def test_the_command_line_shows_layers(tmp_path: Path) -> None:
     target = tmp_path / "net.bmodel"
     target.write_bytes(built("middle", tmp_path))
-    line = "processor: 1 call between TPU subnets, not included in the cycles: roi_pooling (296 B read, 32 B written)\n"
+    line = "processor: 1 call between TPU subnets, not included in the cycles: roi_pooling (296 B read, 32 B written, "
     shown = tpuc("profile", target).stdout
-    assert f"{line}processor: 1 crossing, 296 B to it, 32 B back\n" in shown
+    assert f"{line}about 0.00021 ms)\nprocessor: 1 crossing, 296 B to it, 32 B back\n" in shown
     target.write_bytes(built("parallel", tmp_path))
     assert "processor: 1 crossing, 552 B to it, 64 B back\n" in tpuc("profile", target).stdout
     assert (

@@ -91,5 +91,10 @@ class DetectionOutputLayer(EvaluatedLayer["top.DetectionOutput"]):
         (rows,) = super().run(inputs, arguments, outputs)
         return [without_gaps(np.asarray(rows, np.float32), 0)]
 
+    def operations(self, inputs: Sequence[int], arguments: Mapping[str, HostArgument], outputs: Sequence[int]) -> int:
+        from tpuc_chip_parts.detections import detection_operations
+
+        return detection_operations(inputs, arguments)
+
 
 FUNCTION = DetectionOutputLayer()

@@ -54,5 +54,10 @@ class TopKLayer(LayerFunction["top.TopK"]):
         places = order.take(np.arange(count), axis)
         return [np.take_along_axis(x, places, axis), places.astype(np.int32)]
 
+    def operations(self, inputs: Sequence[int], arguments: Mapping[str, HostArgument], outputs: Sequence[int]) -> int:
+        from tpuc_chip_parts.detections import sorting_operations
+
+        return sorting_operations(sum(inputs))
+
 
 FUNCTION = TopKLayer()

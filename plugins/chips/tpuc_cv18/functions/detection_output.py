@@ -46,5 +46,10 @@ class DetectionOutputFunction(TopFunction["top.DetectionOutput"]):
 
         return top.DetectionOutput
 
+    def operations(self, inputs: Sequence[int], arguments: Mapping[str, HostArgument], outputs: Sequence[int]) -> int:
+        from tpuc_chip_parts.detections import detection_operations
+
+        return detection_operations(inputs, arguments)
+
 
 FUNCTION = DetectionOutputFunction()

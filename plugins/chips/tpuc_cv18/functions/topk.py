@@ -46,5 +46,10 @@ class TopKFunction(CpuFunction["top.TopK"]):
         ordered = np.sort(x, axis)
         return [(np.flip(ordered, axis) if arguments["largest"] else ordered).take(np.arange(count), axis)]
 
+    def operations(self, inputs: Sequence[int], arguments: Mapping[str, HostArgument], outputs: Sequence[int]) -> int:
+        from tpuc_chip_parts.detections import sorting_operations
+
+        return sorting_operations(sum(inputs))
+
 
 FUNCTION = TopKFunction()

@@ -9,12 +9,21 @@ from tpuc_lower.target.kernels import runs_on_chip
 
 
 def layer_commands(
-    module: Module, operations: Sequence[Operation], instructions: Sequence[Instruction]
+    module: Module, emitted: Sequence[tuple[Instruction, Operation]], instructions: Sequence[Instruction]
 ) -> Iterator[LayerCommands]:
-    """Yield the command ranges of every operation that runs on the chip, in network order."""
+    """Yield the command ranges of every operation that runs on the chip, in network order.
+
+    `instructions` are those of the file. The ones that no operation `emitted`, which copy states or clear results of a
+    function on the processor, count for the operation before them.
+    """
     ranges: dict[Operation, dict[str, list[list[int]]]] = {}
     counts = dict.fromkeys(Engine, 0)
-    for operation, instruction in zip(operations, instructions, strict=True):
+    owners = {id(instruction): operation for instruction, operation in emitted}
+    operation = emitted[0][1] if emitted else None
+    for instruction in instructions:
+        operation = owners.get(id(instruction), operation)
+        if operation is None:
+            continue  # all operations are on the processor
         counts[instruction.engine] += 1
         number = counts[instruction.engine]
         mine = ranges.setdefault(operation, {}).setdefault(instruction.engine.name.lower(), [])
