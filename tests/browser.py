@@ -101,7 +101,7 @@ class Browser:
         try:
             yield page
             page.settle()
-            assert page.complaints() == []
+            assert (found := page.complaints()) == [], found
             assert page.requests() == []
         finally:
             self.send("Target.disposeBrowserContext", browserContextId=context)

@@ -196,16 +196,18 @@ def show_report(
 ) -> None:
     """Print the report of a compilation; with paths also write it as JSON, and the memory plan.
 
-    In the folder of intermediate files the report is named after the compiled file, plus `.json`.
+    In the folder of intermediate files they are named after the compiled file, plus `.json` and `.plan.json`.
     """
     paths = [] if report_path is None else [report_path]
+    plans = [] if memory_plan is None else [memory_plan]
     if work_dir is not None:
         work_dir.mkdir(parents=True, exist_ok=True)
         paths.append(work_dir / f"{Path(report.model).name}.json")
+        plans.append(work_dir / f"{Path(report.model).name}.plan.json")
     for path in paths:
         _write_json({**report.to_json(), **_made_by(app)}, path)
-    if memory_plan is not None and report.memory_plan is not None:
-        _write_json(report.memory_plan.to_json(), memory_plan)
+    for path in plans if report.memory_plan is not None else ():
+        _write_json(report.memory_plan.to_json(), path)
     app.result(report.text())
 
 

@@ -18,7 +18,7 @@ from tpuc_pages.quality import Limits
 from tpuc_profile.analysis import Step
 from tpuc_profile.report import Report
 
-from tpuc_report import strips
+from tpuc_report import arena, strips
 from tpuc_report.accuracy import Accuracy
 from tpuc_report.sources import Subject
 from tpuc_report.tables import paragraph, section, stored, table, tile
@@ -197,6 +197,7 @@ def _memory(subject: Subject) -> Iterator[str]:
     device = {f"{name} (by the runtime)": size for name, size in subject.loaded.device_bytes.items()}
     sizes = {**subject.loaded.memory, **device}
     yield table(("memory", "bytes"), [(name, f"{size:,}") for name, size in sizes.items()], (1,))
+    yield from arena.pictures(subject.origin.plan)
 
 
 def _border(subject: Subject) -> str:

@@ -25,13 +25,14 @@ class Modules:
 
 @dataclass(frozen=True)
 class Origin:
-    """Origin of a file. `report`: output of the compilation; `remarks`: those of its calibration table by subject; all
-    empty if nothing was kept.
+    """Origin of a file. `report`: output of the compilation; `remarks`: those of its calibration table by subject;
+    `plan`: its memory plan; all empty if nothing was kept.
     """
 
     report: Mapping[str, Any] = field(default_factory=dict[str, Any])
     remarks: tuple[tuple[str, str], ...] = ()
     found: Modules | None = None
+    plan: Mapping[str, Any] = field(default_factory=lambda: {"pools": [], "buffers": []})
 
     def modules(self, wanted_for: Path) -> Modules:
         """Return the modules; raises UsageError if none were kept."""
@@ -86,7 +87,23 @@ def read_origin(registry: Registry, file: Path, folder: Path | None, chip: str) 
     modules = None
     if all(one.is_file() for one in paths):
         modules = Modules(*(read_module(one, registry.resolve_op) for one in paths))
-    return Origin(report, _remarks(folder / f"{name}_cali_table"), modules)
+    return Origin(report, _remarks(folder / f"{name}_cali_table"), modules, _plan(folder / f"{file.name}.plan.json"))
+
+
+def _plan(path: Path) -> Mapping[str, Any]:
+    """Read the memory plan; raises InvalidModel for a damaged one."""
+    if not path.is_file():
+        return {"pools": [], "buffers": []}
+    try:
+        plan = json.loads(path.read_text(encoding="utf-8"))
+        names = {"name", "pool", "offset", "size_bytes", "first", "last", "reason"}
+        if any(not names <= set(one) for one in plan["buffers"]) or any(
+            "peak_bytes" not in one for one in plan["pools"]
+        ):
+            raise KeyError("an entry of a buffer or pool is missing")
+    except (ValueError, KeyError, TypeError) as error:
+        raise InvalidModel(f"{path} is not a memory plan ({error}); compile with --work-dir again") from error
+    return plan
 
 
 def _tag(mode: str) -> str:

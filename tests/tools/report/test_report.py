@@ -203,7 +203,27 @@ def subject(layers: int) -> Subject:
     accuracy = Accuracy("data", 3, 0, None, errors, {names[-1]: errors[names[-1]]}, None)
     chip = cast(Chip, SimpleNamespace(description=SimpleNamespace(name="chip")))
     origin = Origin({"command": ["tpuc", "compile", "a b.onnx"], "versions": {"tpuc": "1"}, "mode": "int8"})
-    return Subject("<b>net</b>.bin", chip, Plain(), timed, origin, accuracy)
+    return Subject("<b>net</b>.bin", chip, Plain(), timed, replace(origin, plan=plan_of(layers)), accuracy)
+
+
+def plan_of(layers: int) -> dict[str, Any]:
+    """A chain of values, two live at a time, each in one of three places; and weights that stay."""
+    buffers = [
+        {"name": f"<value> {at}", "pool": "workspace", "offset": at % 3 * 100, "size_bytes": 100 - at % 2 * 50}
+        | {"first": at, "last": at + 1, "reason": "above it"}
+        for at in range(layers)
+    ]
+    weights = {
+        "name": "w",
+        "pool": "parameters",
+        "offset": 0,
+        "size_bytes": 9,
+        "first": 0,
+        "last": layers,
+        "reason": "",
+    }
+    pools = [{"name": "workspace", "peak_bytes": 300}, {"name": "parameters", "peak_bytes": 9}]
+    return {"pools": pools, "buffers": [*buffers, weights]}
 
 
 def rows_shown(page: Page) -> int:
@@ -219,6 +239,15 @@ def test_bars_lead_to_rows(layers: int, chrome: Browser, keep: Keep, tmp_path: P
         assert page.value("document.querySelector('h1').textContent") == "<b>net</b>.bin"
         assert page.value("document.querySelector('pre').textContent") == "tpuc compile 'a b.onnx'"
         assert page.value("document.querySelectorAll('.strip:first-of-type rect').length") >= layers
+        assert page.value("document.querySelectorAll('.arena').length") == 1  # weights come and go nowhere
+        assert page.value("document.querySelectorAll('.arena div').length") == min(layers, 600)
+        assert page.value("document.querySelector('.arena-keys').textContent.includes('<value> ')")
+        inside = """[...document.querySelectorAll('.arena div')].every(one => {
+          const box = one.getBoundingClientRect(), all = one.parentElement.getBoundingClientRect();
+          return box.height > 20 && box.left > all.left - 1 && box.right < all.right + 2
+            && box.top > all.top - 1 && box.bottom < all.bottom + 1 && one.style.background;
+        })"""
+        assert page.value(inside)
         page.click(".strip rect[data-row='150']")
         assert page.value("document.querySelector('#layers tr.chosen').cells[0].textContent") == "block15.conv150"
         keep(page, f"report-{layers}-chosen")
