@@ -84,3 +84,37 @@ def test_four_images_cost_no_more_than_four_runs(tmp_path: Path) -> None:
         assert np.allclose(array, other, rtol=1e-5, atol=1e-6)
     own = np.concatenate([next(iter(single.run({"x": x[index : index + 1]}).values())) for index in range(4)])
     assert np.array_equal(own, next(iter(found.values())))
+
+
+def test_networks_whose_ops_mix_what_inputs_begin_with(tmp_path: Path) -> None:
+    """Rows of a matrix are no images: all kinds of ops, in a type that numpy lacks."""
+    node = helper.make_node
+    nodes = [
+        node("Transpose", ["x"], ["t"], perm=[1, 0]),
+        node("MatMul", ["x", "t"], ["a"]),
+        node("Softmax", ["a"], ["b"], axis=0),
+        node("CumSum", ["b", "i"], ["c"]),
+        node("Concat", ["c", "x"], ["d"], axis=1),
+        node("LayerNormalization", ["d", "s"], ["e"], axis=-1),
+        node("ArgMax", ["x"], ["f"], axis=1),
+        node("ReduceMax", ["e"], ["g"], keepdims=0),
+        node("Clip", ["e", "", "m"], ["y"]),
+    ]
+    constants = {"i": np.array(0), "s": np.ones(9, np.float32), "m": np.array(0.75, np.float32)}
+    shapes = {"f": TensorProto.INT64, "g": TensorProto.FLOAT, "y": TensorProto.FLOAT}
+    graph = helper.make_graph(
+        nodes,
+        "network",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, (4, 5))],
+        [helper.make_tensor_value_info(name, kind, None) for name, kind in shapes.items()],
+        [numpy_helper.from_array(array, name) for name, array in constants.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    (tmp_path / "network.onnx").write_bytes(model.SerializeToString())
+    x = np.random.default_rng(1).standard_normal((4, 5)).astype(np.float32)
+    for mode in ("bf16", "f32"):
+        session = Session(chip="bm1684x", quantize=mode)
+        final, data, *_ = session.build(session.transform(tmp_path / "network.onnx"))
+        found, wanted = session.chip.load(data).run({"x": x}), Interpreter(final).run({"x": x})
+        for array, other in zip(found.values(), wanted.values(), strict=True):
+            assert np.allclose(array, other, rtol=1e-2, atol=1e-2)
