@@ -19,11 +19,15 @@ nox.options.sessions = ["lint", "types", "tests", "lowest"]
 nox.options.reuse_existing_virtualenvs = True
 
 QUICK = (
-    *("tests/core", "tests/frontends/caffe", "tests/frontends/tflite", "tests/frontends/onnx/test_layers.py"),
+    *("tests/core/data", "tests/core/ir", "tests/core/test_npz.py", "tests/core/test_onnx_backend.py"),
+    *(f"tests/core/test_cli_{name}.py" for name in ("commands", "foreign", "manners", "shell", "tables", "values")),
+    *("tests/core/test_facade.py", "tests/core/test_facade_inputs.py", "tests/core/test_progress.py"),
+    "tests/core/test_registry_hooks.py",
+    *("tests/frontends/caffe", "tests/frontends/tflite", "tests/frontends/onnx/test_layers.py"),
     *("tests/tools/npz", "tests/tools/visual", "tests/tools/eval", "tests/passes/calibration/test_engine.py"),
     "tests/contract/test_packaging.py",
 )
-"""Tests of two minutes that together use every dependency."""
+"""Tests of a minute that together use every dependency."""
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 """On which the wheel is installed, where the machine has them."""
 DEV = nox.project.load_toml("pyproject.toml")["project"]["optional-dependencies"]["dev"]

@@ -81,10 +81,10 @@ def write_names(folder: Path) -> Path:
     return folder / "names.txt"
 
 
-def in_turn(first: Sequence[object], second: Mapping[str, object]) -> list[ParameterSet]:
-    """Every pair; each of either takes part in the quick run, with others in turn."""
+def in_turn(first: Sequence[object], second: Mapping[str, object], every: int = 2) -> list[ParameterSet]:
+    """Every pair; one of so many is quick, in turn."""
     return [
-        pytest.param(one, other, marks=() if (at + place) % 2 == 0 else pytest.mark.slow, id=f"{name}-{label(one)}")
+        pytest.param(one, other, marks=() if (at + place) % every == 0 else pytest.mark.slow, id=f"{name}-{label(one)}")
         for place, (name, other) in enumerate(second.items())
         for at, one in enumerate(first)
     ]
@@ -94,7 +94,7 @@ def label(value: Any) -> str:
     return value if isinstance(value, str) else "-".join((value[0], *value[1]))
 
 
-@pytest.mark.parametrize(("run", "said"), in_turn(MODES, {"values": (), "pixels": NORMALISED}))
+@pytest.mark.parametrize(("run", "said"), in_turn(MODES, {"values": (), "pixels": NORMALISED}, 3))
 def test_both_print_what_the_simulator_gives(
     run: tuple[str, Sequence[str]], said: Sequence[str], tmp_path: Path
 ) -> None:
