@@ -43,7 +43,7 @@ def results_of(module: Module, got: Mapping[str, Array]) -> Iterator[Computed]:
         operands = [_operand(module, value, got) for value in operation.operands]
         results = operation.op.evaluate(Node.of(operation), operands)
         for value, wanted in zip(operation.results, results, strict=True):
-            found = _as_typed(got[value.name], value.tensor)
+            found = _of(value, got)
             yield Computed(operation, value, operands, found, wanted.reshape(found.shape))
 
 
@@ -52,7 +52,16 @@ def _operand(module: Module, value: Value, got: Mapping[str, Array]) -> Array:
         return np.zeros(0, np.float32)
     if value.defining is not None and isinstance(value.defining.op, Constant):
         return as_stored(module.weights[value.name], value.tensor)
-    return _as_typed(got[value.name], value.tensor)
+    return _of(value, got)
+
+
+def _of(value: Value, got: Mapping[str, Array]) -> Array:
+    """A value; of what is computed image by image only the whole batch is returned."""
+    if value.name in got:
+        return _as_typed(got[value.name], value.tensor)
+    whole, _, image = value.name.rpartition("_image")
+    size = value.tensor.size
+    return _as_typed(got[whole].reshape(-1)[int(image) * size :][:size], value.tensor)
 
 
 def _as_typed(array: Array, type_: TensorType) -> Array:
