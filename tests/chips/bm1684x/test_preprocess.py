@@ -97,7 +97,7 @@ def test_all_256_values_of_every_channel(channel_means: tuple[float, ...], tmp_p
 
 def test_one_sum_serves_channels_that_are_normalised_alike(tmp_path: Path) -> None:
     preprocess = {"mean": (127.5,), "scale": (1 / 127.5,), "pixel_format": "rgb"}
-    _, _, fused, _, _ = compile_both(tmp_path, "int8", "RGB_PLANAR", preprocess)
+    _, _, fused, _, _ = compile_both(tmp_path, "int8", "RGB_PLANAR", preprocess, (1, 3, 20, 24))
     names = [operation.op.name for operation in fused.walk()]
     assert (names.count("tpu.AddConst"), names.count("tpu.Lut")) == (1, 0)
     assert not any(operation.op.name in ("tpu.Slice", "tpu.Permute", "tpu.Concat") for operation in fused.walk())

@@ -126,6 +126,7 @@ def test_columns_change_places(dims: tuple[int, ...], columns: int, tmp_path: Pa
     session = Session(chip="bm1684x", quantize="f32")
     final, data, *_ = session.build(session.transform(path), None)
     moves = [operation for operation in final.walk() if operation.op.name in ("tpu.Slice", "tpu.Concat")]
+    moves = [operation for operation in moves if not operation.name.endswith("_image1")]  # as those of the first image
     assert sum("tiling" in operation.extra_attributes for operation in moves) == 3
     x = np.random.default_rng(3).normal(0, 1, dims).astype(np.float32)
     (got,) = session.chip.load(data).run({"x": x}).values()
