@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tpuc
-from tpuc_driver.facade.profile import COLOURS, Profile, Span
+from tpuc_driver.facade.profile import COLORS, Profile, Span
 from tpuc_driver.session import ProfileReport, Session
 
 from tests.families import each
@@ -198,8 +198,8 @@ def test_the_picture_has_a_part_for_every_span() -> None:
     parts = [one for one in picture.iter(f"{SVG}rect") if one.get("class") is None]
     told = [(one.findtext(f"{SVG}title"), float(one.attrib["x"]) - 80, float(one.attrib["width"])) for one in parts]
     assert told == [("a<b", 0, 264), ("b", 264, 264), ("b", 660, 220)]  # 880 columns for 100 cycles
-    assert [one.attrib["fill"] for one in parts] == [COLOURS[0], COLOURS[1], COLOURS[1]]
-    assert [one.attrib["fill"] for one in picture.iter(f"{SVG}rect") if one.get("class") == "key"] == [*COLOURS[:2]]
+    assert [one.attrib["fill"] for one in parts] == [COLORS[0], COLORS[1], COLORS[1]]
+    assert [one.attrib["fill"] for one in picture.iter(f"{SVG}rect") if one.get("class") == "key"] == [*COLORS[:2]]
 
 
 def test_a_picture_of_many_commands_stays_small() -> None:

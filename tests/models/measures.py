@@ -27,7 +27,7 @@ def load_rgb(path: Path) -> Image.Image:
         return image.convert("RGB")
 
 
-def centre_crop(image: Image.Image, size: int) -> Pixels:
+def center_crop(image: Image.Image, size: int) -> Pixels:
     """Short side to size * 256 / 224 (area when shrinking, bilinear when enlarging), then the centre. The published
     numbers count parts of pixels: whole pixels alone cost a small network two answers of 60.
     """
@@ -140,7 +140,7 @@ def _with(prepare: Callable[[Image.Image], Array], folder: str) -> Callable[[Pat
 
 def _classifier(file: str, size: int, background: int) -> Task:
     def prepare(image: Image.Image) -> Array:
-        return nchw(centre_crop(image, size), mean=127.5, scale=1 / 127.5)
+        return nchw(center_crop(image, size), mean=127.5, scale=1 / 127.5)
 
     return Task(
         file,

@@ -19,7 +19,7 @@ from tpuc_driver.data import inputs_of
 from tpuc_driver.session import Session
 
 from tests.models.mean_precision import mean_average_precision
-from tests.models.measures import TASKS, Outputs, Task, centre_crop, image_files, image_labels, load_rgb, nchw
+from tests.models.measures import TASKS, Outputs, Task, center_crop, image_files, image_labels, load_rgb, nchw
 
 Array = NDArray[Any]
 Score = Callable[[Sequence[Outputs], Path], float]
@@ -148,7 +148,7 @@ _MEANS = np.array([104, 117, 123], np.float32).reshape(1, 3, 1, 1)
 def _imagenet(part: str) -> Callable[[Path], list[Array]]:
     def read(data: Path) -> list[Array]:
         files = image_files(data / f"imagenet_{part}")
-        return [nchw(centre_crop(load_rgb(path), 227), bgr=True) - _MEANS for path in files]
+        return [nchw(center_crop(load_rgb(path), 227), bgr=True) - _MEANS for path in files]
 
     return read
 

@@ -22,7 +22,7 @@ from tpuc_driver.data import (
     SampleSource,
     alternatives,
     arranged,
-    centre_crop,
+    center_crop,
     check_described,
     fingerprint,
     fingerprints,
@@ -87,6 +87,8 @@ from tpuc_driver.written import (
     remember_written,
 )
 
+centre_crop = center_crop  # the name until version 0.3
+
 __all__ = [
     "ACCURACY",
     "CALIBRATED_ON",
@@ -124,6 +126,7 @@ __all__ = [
     "alternatives",
     "arranged",
     "calibrated_on",
+    "center_crop",
     "centre_crop",
     "check_described",
     "cosine",

@@ -6,10 +6,10 @@ from tpuc_driver.data.alternatives import Alternative, alternatives, one_of
 from tpuc_driver.data.description import Preset, check_channels, check_described, described
 from tpuc_driver.data.fingerprints import CALIBRATED_ON, fingerprint, fingerprints, without_seen
 from tpuc_driver.data.frames import FrameReader, with_pictures
-from tpuc_driver.data.inputs import INPUT_LAYOUT, inputs_of, quantiser
+from tpuc_driver.data.inputs import INPUT_LAYOUT, inputs_of, quantizer
 from tpuc_driver.data.labels import Labels, labels_named, lines_of
 from tpuc_driver.data.layout import ArrayLayout, layout_of
-from tpuc_driver.data.preprocess import Reader, centre_crop, from_pixels
+from tpuc_driver.data.preprocess import Reader, center_crop, from_pixels
 from tpuc_driver.data.sample_input import SampleInput
 from tpuc_driver.data.samples import (
     ARRAYS,
@@ -63,7 +63,7 @@ __all__ = [
     "arranged",
     "array_shapes",
     "as_type",
-    "centre_crop",
+    "center_crop",
     "channels_of_mosaics",
     "check_channels",
     "check_described",
@@ -81,7 +81,7 @@ __all__ = [
     "one_of",
     "open_samples",
     "quantise",
-    "quantiser",
+    "quantizer",
     "rgb_of_frames",
     "rows_in",
     "sets_of",

@@ -17,7 +17,7 @@ from tpuc.ir.types import of_tensor
 
 from tpuc_driver.data.layout import Layout, layout_of
 from tpuc_driver.data.samples import ANY_SHAPE, SampleInput
-from tpuc_driver.data.stored import is_plain, quantise, quantise_evenly
+from tpuc_driver.data.stored import is_plain, quantise, quantize_evenly
 
 Remark = Callable[[str], None]
 
@@ -57,7 +57,7 @@ def _input_of(operation: Operation, file: Layout | None, said: str, remark: Rema
         type_.dims,
         numpy_dtype(type_.storage),
         preprocess,
-        quantiser(operation.name, type_.element, remark, rounds_evenly=rounds_evenly(operation.op)),
+        quantizer(operation.name, type_.element, remark, rounds_evenly=rounds_evenly(operation.op)),
         layout_of(type_.dims, preprocess.layout, file, said),
         is_described(operation.op),
     )
@@ -69,7 +69,7 @@ def _word(module: Module, attribute: str) -> str:
     return value.value if isinstance(value, StringAttr) else ""
 
 
-def quantiser(
+def quantizer(
     name: str, element: ElementType, remark: Remark | None = None, *, rounds_evenly: bool = False
 ) -> Callable[[NDArray[Any]], NDArray[np.integer[Any]]] | None:
     """The function that quantizes float data for an integer input; None for other inputs. `rounds_evenly`: as ONNX's
@@ -86,6 +86,6 @@ def quantiser(
                 f"input '{name}' takes {numpy_dtype(element.storage)}: float data is quantized with scale "
                 f"{element.scale:.9g} and zero point {element.zero_point}; integers are passed unchanged"
             )
-        return quantise_evenly(values, element) if rounds_evenly else quantise(values, element)
+        return quantize_evenly(values, element) if rounds_evenly else quantise(values, element)
 
     return store

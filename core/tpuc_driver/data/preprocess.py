@@ -20,7 +20,7 @@ def from_pixels(said: Preprocess, pixels: NDArray[Any], given: Preprocess, shape
     """A network input of `shape` from the bytes of resized images with the layout and channel order `given`."""
     images = _ordered(said, pixels, given)
     height, width = shape[2:] if said.layout == "nchw" else shape[1:3]
-    cropped = centre_crop(np.moveaxis(images, 0, 2), height, width)
+    cropped = center_crop(np.moveaxis(images, 0, 2), height, width)
     row = np.moveaxis(said.normalise(cropped), 2, 0)
     return np.ascontiguousarray(row.transpose(0, 3, 1, 2) if said.layout == "nchw" else row)
 
@@ -38,8 +38,8 @@ def _ordered(said: Preprocess, pixels: NDArray[Any], given: Preprocess) -> NDArr
         found = given.pixel_format
     if found == said.pixel_format or images.shape[3] == 1:
         return images
-    colours = images[..., :3]
-    return colours if found == "rgba" and said.pixel_format == "rgb" else colours[..., ::-1]
+    colors = images[..., :3]
+    return colors if found == "rgba" and said.pixel_format == "rgb" else colors[..., ::-1]
 
 
 class Reader(ABC):
@@ -54,7 +54,7 @@ class Reader(ABC):
         """The row `[1, ...]` of an input of `shape`; raises CalibrationError for an unsuitable file."""
 
 
-def centre_crop(pixels: NDArray[Any], rows: int, columns: int) -> NDArray[Any]:
+def center_crop(pixels: NDArray[Any], rows: int, columns: int) -> NDArray[Any]:
     """The center of `[h, w, ...]`; an odd remainder is cut off at the end."""
     top, left = (pixels.shape[0] - rows) // 2, (pixels.shape[1] - columns) // 2
     return pixels[top : top + rows, left : left + columns]

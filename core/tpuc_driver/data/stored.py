@@ -18,7 +18,7 @@ def quantise(values: NDArray[Any], element: Uniform) -> NDArray[Any]:
     return _saturated(np.trunc(scaled.astype(np.float64) + np.copysign(0.5, scaled)), element)
 
 
-def quantise_evenly(values: NDArray[Any], element: Uniform) -> NDArray[Any]:
+def quantize_evenly(values: NDArray[Any], element: Uniform) -> NDArray[Any]:
     """Quantize as ONNX's QuantizeLinear does: a float32 quotient rounded half to even, plus zero point, saturated."""
     with np.errstate(over="ignore"):
         rounded = np.rint(values.astype(np.float32) / np.float32(element.scale)).astype(np.float64)

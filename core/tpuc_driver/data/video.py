@@ -87,9 +87,9 @@ def rgb_of_frames(frames: NDArray[Any], video: VideoFormat) -> NDArray[np.uint8]
         first, second = maps[:, ::2], maps[:, 1::2]
     else:
         first, second = np.split(maps, 2, axis=1)
-    colours = dict(zip("uv" if video.u_first else "vu", (first, second), strict=True))
+    colors = dict(zip("uv" if video.u_first else "vu", (first, second), strict=True))
     u, v = (
-        colours[name].reshape(count, height // 2, width // 2).repeat(2, 1).repeat(2, 2).astype(np.intp) for name in "uv"
+        colors[name].reshape(count, height // 2, width // 2).repeat(2, 1).repeat(2, 2).astype(np.intp) for name in "uv"
     )
     terms = {name: term.values for name, term in video_terms().items()}
     y = terms["", "y"][frames[:, 0, :height].astype(np.intp)] + (1 << FRACTION_BITS >> 1)

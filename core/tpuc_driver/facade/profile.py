@@ -20,7 +20,7 @@ from tpuc_driver.session.running import profile_report
 WIDTH, LANE, LEFT, TOP = 880, 34, 80, 26
 NAMED_LAYERS, LINE, LETTER = 16, 18, 7
 """Largest number of layers with a legend; height of its lines and width of a letter in pixels."""
-COLOURS = ("#4269d0", "#efb118", "#ff725c", "#6cc5b0", "#3ca951", "#ff8ab7", "#a463f2", "#97bbf5")
+COLORS = ("#4269d0", "#efb118", "#ff725c", "#6cc5b0", "#3ca951", "#ff8ab7", "#a463f2", "#97bbf5")
 """Colors assigned to layers in turn, so that neighbors differ; visible on light and dark backgrounds."""
 
 
@@ -64,12 +64,12 @@ class Profile:
     def to_svg(self) -> str:
         """A self-contained picture of the engines over time, colored by layer."""
         axis = TOP + len(self.spans) * (LANE + 8)
-        colours = {layer: COLOURS[index % len(COLOURS)] for index, layer in enumerate(self.layers)}
+        colors = {layer: COLORS[index % len(COLORS)] for index, layer in enumerate(self.layers)}
         lanes = [
-            _lane(engine, TOP + number * (LANE + 8), spans, self.cycles, colours)
+            _lane(engine, TOP + number * (LANE + 8), spans, self.cycles, colors)
             for number, (engine, spans) in enumerate(self.spans.items())
         ]
-        legend, height = _legend(colours, axis + 40)
+        legend, height = _legend(colors, axis + 40)
         report = self.report
         time = f"{report.milliseconds:.3f} ms{on_processor(report.host_functions)}"
         title = f"{report.cycles:,} cycles = {time} on {report.chip} ('{report.profile}')"
@@ -135,13 +135,13 @@ def _spans(timeline: Timeline, layers: Sequence[LayerCommands]) -> dict[str, tup
     return {engine: tuple(found) for engine, found in spans.items()}
 
 
-def _lane(engine: str, y: int, spans: Sequence[Span], cycles: int, colours: Mapping[str, str]) -> str:
+def _lane(engine: str, y: int, spans: Sequence[Span], cycles: int, colors: Mapping[str, str]) -> str:
     name = f'<text x="{LEFT - 8}" y="{y + LANE / 2 + 4:g}" text-anchor="end">{html.escape(engine)}</text>\n'
     parts = [name, f'<rect class="ground" x="{LEFT}" y="{y}" width="{WIDTH}" height="{LANE}"/>\n']
     for first, last, layer in _drawn(spans, cycles):
-        colour = colours.get(layer, COLOURS[0])
+        color = colors.get(layer, COLORS[0])
         parts.append(
-            f'<rect x="{LEFT + first}" y="{y}" width="{last - first}" height="{LANE}" fill="{colour}">'
+            f'<rect x="{LEFT + first}" y="{y}" width="{last - first}" height="{LANE}" fill="{color}">'
             f"<title>{html.escape(layer or engine)}</title></rect>\n"
         )
     return "".join(parts)
@@ -171,18 +171,18 @@ def _drawn(spans: Sequence[Span], cycles: int) -> list[tuple[int, int, str]]:
     return runs
 
 
-def _legend(colours: Mapping[str, str], y: int) -> tuple[str, int]:
+def _legend(colors: Mapping[str, str], y: int) -> tuple[str, int]:
     """Colors of few layers, line by line from `y`, and the bottom of the picture."""
-    if len(colours) > NAMED_LAYERS:
+    if len(colors) > NAMED_LAYERS:
         return "", y
     parts: list[str] = []
     x = LEFT
-    for layer, colour in colours.items():
+    for layer, color in colors.items():
         width = (len(layer) + 4) * LETTER
         if x > LEFT and x + width > LEFT + WIDTH:
             x, y = LEFT, y + LINE
         parts.append(
-            f'<rect class="key" x="{x}" y="{y - 10}" width="10" height="10" fill="{colour}"/>'
+            f'<rect class="key" x="{x}" y="{y - 10}" width="10" height="10" fill="{color}"/>'
             f'<text x="{x + 14}" y="{y}">{html.escape(layer)}</text>\n'
         )
         x += width

@@ -22,7 +22,7 @@ from tpuc.ir.preprocess import Preprocess, preprocess_from
 from tpuc.ir.traits import NetworkInput
 from tpuc.registry import Registry
 
-from tpuc_driver.data import SampleInput, from_pixels, inputs_of, layout_of, open_samples, quantiser
+from tpuc_driver.data import SampleInput, from_pixels, inputs_of, layout_of, open_samples, quantizer
 from tpuc_driver.session.artifacts import Described
 from tpuc_driver.session.border import NetworkModel
 from tpuc_driver.session.modes import compiled_mode
@@ -151,7 +151,7 @@ def _compiled_input(
         info.shape,
         numpy_dtype(TensorType(info.shape, info.element).storage),
         found,
-        quantiser(info.name, info.element, remark, rounds_evenly=info.rounds_evenly),
+        quantizer(info.name, info.element, remark, rounds_evenly=info.rounds_evenly),
         layout_of(info.shape, found.layout, None, layout),
         bool(stated or preprocess),
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from tpuc.api import Module, Pass, PassContext
 
 from tpuc_lower.lowering.cells import Cells
-from tpuc_lower.lowering.legalizer import Legaliser
+from tpuc_lower.lowering.legalizer import Legalizer
 from tpuc_lower.lowering.tables import tabulate
 from tpuc_lower.target.results import FLOAT_SUMS
 
@@ -31,7 +31,7 @@ class Legalise(Pass):
         """
         cells = Cells.of(context, self.name, self.mode)
         has_tables = tabulate(module, cells)
-        legaliser = Legaliser(module, cells)
-        legaliser.run()
-        context.leave(FLOAT_SUMS, frozenset(legaliser.float_sums))
-        return has_tables or legaliser.has_changed
+        legalizer = Legalizer(module, cells)
+        legalizer.run()
+        context.leave(FLOAT_SUMS, frozenset(legalizer.float_sums))
+        return has_tables or legalizer.has_changed

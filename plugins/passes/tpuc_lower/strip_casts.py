@@ -83,8 +83,8 @@ def _strip_input(module: Module, operation: Operation, own: TensorType | None, c
             f"input '{operation.name}' is stored as {casts[0].result.tensor.storage}, but '{used}' needs it in "
             "another form, so the file cannot take it quantized. Choose other inputs with --quant-input-list"
         )
-    given = casts[0].result.tensor
-    if own is not None and own.storage.is_unsigned and given.is_quantised and given.element != own.element:
+    cast_type = casts[0].result.tensor
+    if own is not None and own.storage.is_unsigned and cast_type.is_quantised and cast_type.element != own.element:
         _take_bytes(module, operation, casts[0], own)
         return True
     stored = casts[0].result
@@ -110,8 +110,8 @@ def _take_bytes(module: Module, operation: Operation, cast: Operation, own: Tens
     table = build.weight(names.new(f"{cast.name}_table"), entries.reshape(1, 1, 1, 256), result.element)
     bytes_ = build.build(tpu.Reshape(shape=rows), [value], TensorType(rows, own.element), flat)
     found = build.build(tpu.Lut(), [bytes_, table], TensorType(rows, result.element), names.new(f"{cast.name}_lut"))
-    whole = build.build(tpu.Reshape(shape=result.dims), [found], result, names.new(f"{cast.name}_own"))
-    cast.result.replace_with(whole)
+    reshaped = build.build(tpu.Reshape(shape=result.dims), [found], result, names.new(f"{cast.name}_own"))
+    cast.result.replace_with(reshaped)
     cast.erase()
 
 

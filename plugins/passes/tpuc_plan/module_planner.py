@@ -219,13 +219,13 @@ class ModulePlanner:
         uses = operation.result.uses
         if local >= ddr + stores or not readers or not uses or operation.result in self.module.main.outputs:
             return False
-        if any(not self._moves_locally(reader, readers - 1) for reader, _ in uses):
+        if any(not self._moves_locally(user, readers - 1) for user, _ in uses):
             return False
-        return local < ddr + sum(self._load(self._tiles(reader)[0], index) for reader, index in uses)
+        return local < ddr + sum(self._load(self._tiles(user)[0], index) for user, index in uses)
 
-    def _moves_locally(self, reader: Operation, readers: int) -> bool:
-        kernel = self.kernels.get(reader)
-        return isinstance(kernel, MoveKernel) and self._is_faster_locally(reader, readers)
+    def _moves_locally(self, user: Operation, readers: int) -> bool:
+        kernel = self.kernels.get(user)
+        return isinstance(kernel, MoveKernel) and self._is_faster_locally(user, readers)
 
     def _locally(self, operation: Operation) -> tuple[int, int]:
         """Return the cycles of loading and moving, and those of storing, without overlap, in the cheapest view."""

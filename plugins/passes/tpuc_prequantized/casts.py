@@ -46,11 +46,11 @@ class CastsFromStated(Pattern):
     def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
         op: top.QuantizeLinear = operation.op  # pyright: ignore[reportAssignmentType]  # `matches` says so
         check_scales(operation, op.y_scale)
-        readers = list(operation.result.users)
-        if len(op.y_scale) > 1 or not readers or not all(_reads_back(reader) for reader in readers):
+        users = list(operation.result.users)
+        if len(op.y_scale) > 1 or not users or not all(_reads_back(user) for user in users):
             return False
-        for reader in readers:
-            _check_same(operation, op, reader)
+        for user in users:
+            _check_same(operation, op, user)
         bits = _bits(op.to)
         if bits > CHIP_BITS:
             return self._to_floats(operation, op, rewriter)
@@ -60,21 +60,21 @@ class CastsFromStated(Pattern):
             source = self._limited(operation, op, rewriter)
         type_ = source.tensor.with_element(uniform(kind, op.y_scale, op.y_zero_point))
         stored = rewriter.build(NEAREST, [source], type_, operation.name)
-        for reader in readers:
-            if isinstance(reader.op, top.DequantizeLinear):
-                _read_back(rewriter, reader, stored)
+        for user in users:
+            if isinstance(user.op, top.DequantizeLinear):
+                _read_back(rewriter, user, stored)
         rewriter.replace(operation, stored)
         return True
 
     def _to_floats(self, operation: Operation, op: top.QuantizeLinear, rewriter: Rewriter) -> bool:
         """Readers of the numbers get them unrounded; integers that are network results stay."""
-        readers = [reader for reader in operation.result.users if isinstance(reader.op, top.DequantizeLinear)]
-        if not readers:
+        users = [user for user in operation.result.users if isinstance(user.op, top.DequantizeLinear)]
+        if not users:
             return False
         self.wide.append(operation.name)
         limited = self._limited(operation, op, rewriter)
-        for reader in readers:
-            rewriter.replace(reader, limited)
+        for user in users:
+            rewriter.replace(user, limited)
         return True
 
     def _limited(self, operation: Operation, op: top.QuantizeLinear, rewriter: Rewriter) -> Value:
@@ -102,14 +102,14 @@ class StoredInputs(Pattern):
         producer = value.defining
         if producer is None or not isinstance(producer.op, NetworkInput) or len(op.x_scale) > 1:
             return False
-        readers = list(value.users)
-        if any(reader.op != op for reader in readers) or not op.of or _bits(op.of) > CHIP_BITS:
+        users = list(value.users)
+        if any(user.op != op for user in users) or not op.of or _bits(op.of) > CHIP_BITS:
             return False
         type_ = value.tensor.with_element(uniform(op.of, op.x_scale, op.x_zero_point))
         for stored in (producer.operands[0], value):
             stored.type = type_
-        for reader in readers:
-            _read_back(rewriter, reader, value)
+        for user in users:
+            _read_back(rewriter, user, value)
         return True
 
 
@@ -187,23 +187,23 @@ def is_within(value: Value, low: float, high: float) -> bool:
     return False
 
 
-def _reads_back(reader: Operation) -> bool:
-    return isinstance(reader.op, (top.DequantizeLinear, Return))
+def _reads_back(user: Operation) -> bool:
+    return isinstance(user.op, (top.DequantizeLinear, Return))
 
 
-def _read_back(rewriter: Rewriter, reader: Operation, stored: Value) -> None:
-    rewriter.at(reader)
-    rewriter.replace(reader, rewriter.build(Dequantise(), [stored], reader.result.type, reader.name))
+def _read_back(rewriter: Rewriter, user: Operation, stored: Value) -> None:
+    rewriter.at(user)
+    rewriter.replace(user, rewriter.build(Dequantise(), [stored], user.result.type, user.name))
 
 
-def _check_same(operation: Operation, op: top.QuantizeLinear, reader: Operation) -> None:
-    if not isinstance(reader.op, top.DequantizeLinear):
+def _check_same(operation: Operation, op: top.QuantizeLinear, user: Operation) -> None:
+    if not isinstance(user.op, top.DequantizeLinear):
         return
-    wanted, found = (op.y_scale, op.y_zero_point), (reader.op.x_scale, reader.op.x_zero_point)
-    if wanted != found:
+    scale, found = (op.y_scale, op.y_zero_point), (user.op.x_scale, user.op.x_zero_point)
+    if scale != found:
         raise InvalidModel(
-            f"op '{reader.name}' ({reader.op.name}): it reads '{operation.name}' with scale {found[0][0]:g} and zero "
-            f"point {found[1][0]}, but it was quantized with {wanted[0][0]:g} and {wanted[1][0]}. Quantize the network "
+            f"op '{user.name}' ({user.op.name}): it reads '{operation.name}' with scale {found[0][0]:g} and zero "
+            f"point {found[1][0]}, but it was quantized with {scale[0][0]:g} and {scale[1][0]}. Quantize the network "
             "again."
         )
 

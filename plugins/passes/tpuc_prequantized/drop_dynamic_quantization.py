@@ -39,11 +39,11 @@ class DropDynamicQuantisation(Pass):
 
     def run(self, module: Module, context: PassContext) -> bool:
         """See Pass."""
-        asked = str(context.options.get("quantize") or "")
-        mode = asked or (context.chip.description.float_mode if context.chip is not None else None)
+        requested = str(context.options.get("quantize") or "")
+        mode = requested or (context.chip.description.float_mode if context.chip is not None else None)
         if mode == EXACT_MODE:
             return False
-        count = drop_dynamic_quantisation(module, context)
+        count = drop_dynamic_quantization(module, context)
         if not count:
             return False
         kept = "dynamically quantized tensor stays" if count == 1 else "dynamically quantized tensors stay"
@@ -53,18 +53,18 @@ class DropDynamicQuantisation(Pass):
         return True
 
 
-def without_dynamic_quantisation(module: Module, context: PassContext) -> Module:
+def without_dynamic_quantization(module: Module, context: PassContext) -> Module:
     """A copy of a module without dynamic quantization, or the module itself where there is none."""
-    if not _quantises_as_it_comes(module):
+    if not _quantizes_dynamically(module):
         return module
     copy = module.clone()
-    drop_dynamic_quantisation(copy, context)
+    drop_dynamic_quantization(copy, context)
     return copy
 
 
-def drop_dynamic_quantisation(module: Module, context: PassContext) -> int:
+def drop_dynamic_quantization(module: Module, context: PassContext) -> int:
     """Change the module; returns the number of changed tensors."""
-    if not _quantises_as_it_comes(module):
+    if not _quantizes_dynamically(module):
         return 0
     remove_dead(module)
     found = [operation for operation in module.main.operations if is_scaled_back(operation, module)]
@@ -80,19 +80,19 @@ def drop_dynamic_quantisation(module: Module, context: PassContext) -> int:
     return len(found)
 
 
-def _quantises_as_it_comes(module: Module) -> bool:
+def _quantizes_dynamically(module: Module) -> bool:
     return any(isinstance(operation.op, top.DynamicQuantizeLinear) for operation in module.main.operations)
 
 
 def _drop(module: Module, operation: Operation, names: set[str]) -> None:
     """Rename products of floats, since their values change."""
-    whole, scale, _ = operation.results
-    for user in whole.users:
+    integers, scale, _ = operation.results
+    for user in integers.users:
         name = free_name(f"{user.name}_float", names.__contains__)
         names.add(name)
         user.location = Location((name,))
     build = Builder(module, before=operation, constant=top.Weight())
-    whole.replace_with(operation.operands[0])
+    integers.replace_with(operation.operands[0])
     one = np.ones(scale.tensor.dims, np.float32)
     scale.replace_with(build.weight(free_name(f"{scale.name}_one", names.__contains__), one))
     operation.erase()

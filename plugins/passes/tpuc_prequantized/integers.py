@@ -55,11 +55,11 @@ class ComputeIntegers(Pattern):
         rewriter.replace(operation, rewriter.build(op, operands, target, operation.name))
         return True
 
-    def _in_scale(self, rewriter: Rewriter, value: Value, wanted: Uniform) -> Value:
-        if isinstance(value.type, NoneType) or value.tensor.element == wanted:
+    def _in_scale(self, rewriter: Rewriter, value: Value, element: Uniform) -> Value:
+        if isinstance(value.type, NoneType) or value.tensor.element == element:
             return value
         name = self._names.new(f"{value.name}_rescaled")
-        return rewriter.build(NEAREST, [value], value.tensor.with_element(wanted), name)
+        return rewriter.build(NEAREST, [value], value.tensor.with_element(element), name)
 
 
 class ReluIntoIntegers(Pattern):

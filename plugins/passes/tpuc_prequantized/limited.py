@@ -32,7 +32,7 @@ def keep_limits(
         if operation is None or not isinstance(element, Uniform) or value in kept:
             continue
         low, high = ((bound - element.zero_point) * element.scale for bound in element.bounds)
-        if _is_symmetric_input(operation, element, module, cells) or _lies_within(value, element, low, high):
+        if _is_symmetric_input(operation, element, module, cells) or _is_within(value, element, low, high):
             continue
         if operation.op == top.MulConst(const_val=1.0):
             operation.op = top.Clip(min=low, max=high)
@@ -72,15 +72,15 @@ def _is_read_stored(value: Value, module: Module, cells: Cells) -> bool:
                 return False
             continue
         mode = cells.mode_of(user)
-        cell = cells.lowering(user.op, mode)
-        if cell is None or mode != cells.mode:
+        rule = cells.lowering(user.op, mode)
+        if rule is None or mode != cells.mode:
             return False
-        if cell.requires(cells.node(module, user, mode))[index] is not Wants.MODE:
+        if rule.requires(cells.node(module, user, mode))[index] is not Wants.MODE:
             return False
     return True
 
 
-def _lies_within(value: Value, element: Uniform, low: float, high: float) -> bool:
+def _is_within(value: Value, element: Uniform, low: float, high: float) -> bool:
     """True if its op cannot exceed these limits by more than half a step, or its operands have the same limits."""
     operation = value.defining
     assert operation is not None

@@ -69,7 +69,7 @@ class RealBeforeMoves(Pattern):
         if move is None or len(op.x_scale) > 1 or not _keeps(move.op):
             return False
         readers = [list(result.users) for result in move.results]
-        if any(reader.op != op for users in readers for reader in users):
+        if any(user.op != op for users in readers for user in users):
             return False
         source = move.operands[0]
         rewriter.at(move)
@@ -83,8 +83,8 @@ class RealBeforeMoves(Pattern):
         )
         rewriter.insert(moved)
         for users, result in zip(readers, moved.results, strict=True):
-            for reader in users:
-                rewriter.replace(reader, result)
+            for user in users:
+                rewriter.replace(user, result)
         return True
 
 

@@ -57,28 +57,28 @@ class PrepareQuantised(Pass):
         """See Pass; raises UsageError for a float mode other than the default one, Unsupported for integers wider than
         the chip's, where no float mode was requested.
         """
-        is_quantised = has_scales(module)
-        if not (is_quantised or has_wide_inputs(module)):
+        is_quantized = has_scales(module)
+        if not (is_quantized or has_wide_inputs(module)):
             return False
         chip = chip_of(context, self.name).description
-        asked = str(context.options.get("quantize") or "")
-        if not is_quantised:
+        requested = str(context.options.get("quantize") or "")
+        if not is_quantized:
             is_read = reads_inputs(module, chip, context)
-            return not is_read and wide_to_floats(module, asked, chip, context.remark)
+            return not is_read and wide_to_floats(module, requested, chip, context.remark)
         join_calibrated(module)
         differences_to_floats(module)
-        if wide_to_floats(module, asked, chip, context.remark):
+        if wide_to_floats(module, requested, chip, context.remark):
             return True
-        self._check(module, asked)
+        self._check(module, requested)
         context.leave(FILE_INPUTS, _file_inputs(module))
         table = dict(context.find(QUANTISE_TABLE, {}))
         if chip.float_mode is not None:
-            whole = computed_from_integers(module, Cells.of(context, self.name, chip.quantised_mode))
-            table |= dict.fromkeys((name for name in _floats(module) if name not in whole), chip.float_mode)
+            integer_ops = computed_from_integers(module, Cells.of(context, self.name, chip.quantised_mode))
+            table |= dict.fromkeys((name for name in _floats(module) if name not in integer_ops), chip.float_mode)
         context.leave(QUANTISE_TABLE, table)
         mode = chip.quantised_mode
         context.leave(MODE, mode)
-        if asked not in ("int8", "int8-asym"):
+        if requested not in ("int8", "int8-asym"):
             context.remark(f"{module.name} is already quantized: compiling in mode '{mode}'")
         if mode == "int8-asym":
             _make_plain(module)
@@ -126,11 +126,11 @@ def _make_plain(module: Module) -> None:
             value.type = value.tensor.with_element(plain_bytes(element))
     for operation in list(module.main.operations):
         if isinstance(operation.op, NetworkInput) and operation.result.tensor.is_quantised:
-            _quantise_input(operation, names)
+            _quantize_input(operation, names)
     module.main.update_type()
 
 
-def _quantise_input(operation: Operation, names: set[str]) -> None:
+def _quantize_input(operation: Operation, names: set[str]) -> None:
     """Make the input a float, followed by a Quantize."""
     value: Value = operation.result
     name = free_name(f"{value.name}_i8", names.__contains__)

@@ -56,17 +56,17 @@ class RequantiseSymmetric(Pass):
         changes_to_products(module)
         dequantise_weights(module, but_filters=context.chip is not None)
         cells = None if context.chip is None else Cells.of(context, self.name, "int8")
-        whole = set[str]() if cells is None else computed_from_integers(module, cells)
-        floats, given = _made_of_floats(module, whole), given_as_stored(module, context)
+        integer_ops = set[str]() if cells is None else computed_from_integers(module, cells)
+        floats, as_given = _made_of_floats(module, integer_ops), given_as_stored(module, context)
         bypass_casts(module)
         kept: dict[Value, Uniform] = {}
         if cells is not None:
-            kept = kept_elements(module, cells, floats - given.keys())
+            kept = kept_elements(module, cells, floats - as_given.keys())
         for operation in network_inputs(module):
             kept.pop(operation.operands[0], None)
             if (element := kept.get(operation.result)) is not None:
                 kept[operation.operands[0]] = element
-                take_integers(operation, element, given[operation.result], module, context)
+                take_integers(operation, element, as_given[operation.result], module, context)
         _round_moved_averages(module, kept)
         modes = dict(context.find(QUANTISE_TABLE, {}))
         clipped = keep_limits(module, kept, modes, cells)
@@ -122,7 +122,7 @@ def _round_moved_averages(module: Module, kept: Mapping[Value, Uniform]) -> None
             operation.op = replace(operation.op, round_mode="HalfDown")
 
 
-def _made_of_floats(module: Module, whole: Collection[str]) -> set[Value]:
+def _made_of_floats(module: Module, integer_ops: Collection[str]) -> set[Value]:
     """Values that a cast from floats makes integers, now or later; ops with these names return integers directly."""
     inputs = {*module.main.inputs}
     for operation in module.main.operations:
@@ -130,6 +130,6 @@ def _made_of_floats(module: Module, whole: Collection[str]) -> set[Value]:
             inputs.add(operation.result)
         elif isinstance(operation.op, Quantise) and not operation.operands[0].tensor.is_quantised:
             made = operation.operands[0].defining
-            if made is None or made.name not in whole:
+            if made is None or made.name not in integer_ops:
                 inputs.add(operation.operands[0])
     return inputs

@@ -27,14 +27,14 @@ def kept_elements(module: Module, cells: Cells, floats: Collection[Value]) -> di
     elements = {
         value: value.tensor.uniform
         for value in computed_values(module)
-        if isinstance(value.tensor.element, Uniform) and value not in floats and _is_whole(value.tensor.element)
+        if isinstance(value.tensor.element, Uniform) and value not in floats and _is_integral(value.tensor.element)
     }
     operations = [operation for operation in module.main.operations if not isinstance(operation.op, Constant)]
-    takes = {operation for operation in operations if _takes(operation, module, cells)}
+    accepting = {operation for operation in operations if _accepts(operation, module, cells)}
     moved = {
         value: stored
         for value, element in elements.items()
-        if (stored := _with_point(value, element, takes, module, cells)) is not None
+        if (stored := _with_point(value, element, accepting, module, cells)) is not None
     }
     plain = {value: stored for value, element in elements.items() if (stored := _without_point(element)) is not None}
     moved |= _of_one_sign(operations, moved)
@@ -43,7 +43,7 @@ def kept_elements(module: Module, cells: Cells, floats: Collection[Value]) -> di
     return plain | moved
 
 
-def _is_whole(element: Uniform) -> bool:
+def _is_integral(element: Uniform) -> bool:
     """True if it uses all integers of its storage, where chips saturate."""
     return element.low is None and element.high is None
 
@@ -55,7 +55,7 @@ def _without_point(element: Uniform) -> Uniform | None:
 
 
 def _with_point(
-    value: Value, element: Uniform, takes: Collection[Operation], module: Module, cells: Cells
+    value: Value, element: Uniform, accepting: Collection[Operation], module: Module, cells: Cells
 ) -> Uniform | None:
     """The same integers as bytes with a zero point, None where they need none or must not have one. They are unsigned,
     since a large zero point is more exact in a bias, unless they become floats. Inputs are bytes as in the network's
@@ -65,12 +65,12 @@ def _with_point(
     if producer is None:
         return None
     is_input = isinstance(producer.op, NetworkInput)
-    if is_input and element.zero_point and _computes(value.users, takes):
+    if is_input and element.zero_point and _computes(value.users, accepting):
         return element
     reads = [_reads_floats(user, index, module, cells) for user, index in value.uses]
-    if not is_input and producer not in takes:
+    if not is_input and producer not in accepting:
         return None
-    if not all(user in takes or floats for (user, _), floats in zip(value.uses, reads, strict=True)):
+    if not all(user in accepting or floats for (user, _), floats in zip(value.uses, reads, strict=True)):
         return None
     summed = any(_adds_two(operation) for operation in (producer, *value.users))
     plain = _without_point(element)
@@ -79,9 +79,9 @@ def _with_point(
     return with_sign(element, unsigned=summed or not any(reads))
 
 
-def _computes(users: Iterable[Operation], takes: Collection[Operation]) -> bool:
+def _computes(users: Iterable[Operation], accepting: Collection[Operation]) -> bool:
     """True if only ops with zero-point arithmetic read them, none of which requires a sign."""
-    return all(user in takes and not _is_particular(user) for user in users)
+    return all(user in accepting and not _is_particular(user) for user in users)
 
 
 def _is_particular(operation: Operation) -> bool:
@@ -99,16 +99,16 @@ def _adds_two(operation: Operation) -> bool:
     return isinstance(operation.op, _SUMS) and not any(operand.is_constant for operand in operation.operands)
 
 
-def _takes(operation: Operation, module: Module, cells: Cells) -> bool:
+def _accepts(operation: Operation, module: Module, cells: Cells) -> bool:
     """True if the chip computes it with zero points."""
     if is_kept(operation) or isinstance(operation.op, Return):
         return False
     mode = cells.mode_of(operation)
-    cell = cells.lowering(operation.op, mode)
-    if cell is None or mode != cells.mode:
+    rule = cells.lowering(operation.op, mode)
+    if rule is None or mode != cells.mode:
         return False
     node = cells.node(module, operation, mode)
-    return cell.refuse(node) is None and cell.takes_zero_points(node)
+    return rule.refuse(node) is None and rule.takes_zero_points(node)
 
 
 def _reads_floats(operation: Operation, index: int, module: Module, cells: Cells) -> bool:
@@ -116,8 +116,8 @@ def _reads_floats(operation: Operation, index: int, module: Module, cells: Cells
     if isinstance(operation.op, (Return, top.Softmax)):
         return True
     mode = cells.mode_of(operation)
-    cell = cells.lowering(operation.op, mode)
-    return cell is not None and cell.requires(cells.node(module, operation, mode))[index] in _FLOATS
+    rule = cells.lowering(operation.op, mode)
+    return rule is not None and rule.requires(cells.node(module, operation, mode))[index] in _FLOATS
 
 
 def _of_one_sign(operations: Collection[Operation], moved: Stored) -> dict[Value, Uniform]:
@@ -138,8 +138,8 @@ def _of_one_sign(operations: Collection[Operation], moved: Stored) -> dict[Value
 def _passed(values: set[Value], passing: Collection[set[Value]]) -> set[Value]:
     """With those beside them, and beside these."""
     found = set(values)
-    while beside := {value for one in passing if one & found for value in one} - found:
-        found |= beside
+    while neighbors := {value for one in passing if one & found for value in one} - found:
+        found |= neighbors
     return found
 
 

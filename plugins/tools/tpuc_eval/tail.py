@@ -34,7 +34,7 @@ class Anchors:
     offset[2:])`.
     """
 
-    centres: NDArray[Any]
+    centers: NDArray[Any]
     sizes: NDArray[Any]
     image: tuple[int, int] = (1, 1)
     variances: NDArray[Any] | tuple[float, ...] = (1.0, 1.0, 1.0, 1.0)
@@ -156,7 +156,7 @@ class Tail:
         """
         images, count, classes = found.scores.tensor.dims
         anchors = found.anchors
-        corners = np.concatenate([anchors.centres - anchors.sizes / 2, anchors.centres + anchors.sizes / 2], axis=1)
+        corners = np.concatenate([anchors.centers - anchors.sizes / 2, anchors.centers + anchors.sizes / 2], axis=1)
         rows = [corners / np.tile(anchors.image, 2), np.broadcast_to(anchors.variances, corners.shape)]
         op = top.DetectionOutput(
             num_classes=classes,

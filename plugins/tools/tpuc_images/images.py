@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 from tpuc.api import CalibrationError
 from tpuc.api.boundary import INTERPOLATIONS, Preprocess
-from tpuc_driver.api.host import centre_crop
+from tpuc_driver.api.host import center_crop
 
 from tpuc_images.placing import corner, fitted_size
 from tpuc_images.resize import Pixels, resize
@@ -85,7 +85,7 @@ def _pixels(file: Path, said: Preprocess, height: int, width: int) -> Pixels:
         image = np.asarray(opened if opened.mode == mode else opened.convert(mode), np.uint8)
     rows, columns = said.resize_dims or (height, width)
     resized = _resized(said, image.reshape(*image.shape[:2], -1), rows, columns)
-    cropped = centre_crop(resized, height, width)
+    cropped = center_crop(resized, height, width)
     return cropped[:, :, ::-1] if said.pixel_format == "bgr" else cropped
 
 
@@ -93,7 +93,7 @@ def _resized(said: Preprocess, pixels: Pixels, rows: int, columns: int) -> Pixel
     size = fitted_size(said, pixels.shape[0], pixels.shape[1], rows, columns)
     fitted = resize(pixels, *size, said.interpolation)
     if fitted.shape[0] >= rows and fitted.shape[1] >= columns:
-        return centre_crop(fitted, rows, columns)
+        return center_crop(fitted, rows, columns)
     canvas = np.full((rows, columns, pixels.shape[2]), said.pad_value, np.uint8)
     top, left = corner(said, fitted.shape[0], fitted.shape[1], rows, columns)
     canvas[top : top + fitted.shape[0], left : left + fitted.shape[1]] = fitted

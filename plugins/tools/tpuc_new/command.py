@@ -29,7 +29,7 @@ NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 def command(app: App, kind: str, name: str, output: Path | None) -> None:
     """Create a plugin package with a test: a chip, command, frontend, kernel, lowering, op or pass.
 
-    It is a working example under your name. Install it with `pip install -e DIR`.
+    The package is a working example under your name. Install it with `pip install -e DIR`.
     """
     chosen = kinds()[kind]
     spelt = name.replace("_", "-")

@@ -1,5 +1,5 @@
 "use strict";
-// What all pages do alike: colours of the system or of the reader's choice, tables that sort and filter, the keyboard.
+// What all pages do share: colors of the system or of the reader's choice, tables that sort and filter, the keyboard.
 const find = (selector, inside = document) => inside.querySelector(selector);
 const findAll = (selector, inside = document) => [...inside.querySelectorAll(selector)];
 const readData = (id) => JSON.parse(document.getElementById(id).textContent);
@@ -26,7 +26,7 @@ const theme = {
     if (name === "system") delete document.documentElement.dataset.theme;
     else document.documentElement.dataset.theme = name;
     const button = find("#theme");
-    button.textContent = `colours: ${name}`;
+    button.textContent = `colors: ${name}`;
     button.dataset.theme = name;
     dispatchEvent(new Event("colours"));
   },

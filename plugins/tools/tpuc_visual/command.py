@@ -17,7 +17,7 @@ from tpuc_driver.api.command import COUNT, FILE, OUTPUT, PATHS, App, Command, ch
 )
 @click.option("--f32-mlir", "--fp32-mlir", "exact", type=FILE, required=True, metavar="FILE.mlir", help="TOP module.")
 @click.option(
-    "--quant-mlir", "quantised", type=FILE, required=True, metavar="FILE.mlir", help="Module lowered from it."
+    "--quant-mlir", "quantized", type=FILE, required=True, metavar="FILE.mlir", help="Module lowered from it."
 )
 @click.option("--input", "inputs", type=PATHS, required=True, help="Sample to run both on: npz, npy, or image.")
 @click.option("--port", type=COUNT, default=10000, show_default=True, help="Port of the page; 0: any free port.")
@@ -28,7 +28,7 @@ from tpuc_driver.api.command import COUNT, FILE, OUTPUT, PATHS, App, Command, ch
 def command(
     app: App,
     exact: Path,
-    quantised: Path,
+    quantized: Path,
     inputs: tuple[Path, ...],
     port: int,
     host: str,
@@ -39,7 +39,7 @@ def command(
 
     Tensors that the float network does not have are marked NA.
     """
-    check_inputs(exact, quantised, *inputs)
+    check_inputs(exact, quantized, *inputs)
     if output is not None:
         check_writable(output)
     from tpuc.api import read_module
@@ -51,16 +51,16 @@ def command(
     from tpuc_visual.server import Visual, is_private, make_server
     from tpuc_visual.similarity import compare_networks
 
-    one, other = (read_module(path, app.registry.resolve_op) for path in (exact, quantised))
+    one, other = (read_module(path, app.registry.resolve_op) for path in (exact, quantized))
     if told := seen_among(inputs_of(one), inputs, calibrated_on(other), app.registry):
         app.remark(told)
     networks = Networks(
         exact.name,
-        quantised.name,
+        quantized.name,
         layers_of(one),
         layers_of(other),
         exact_weights=weights_of(one),
-        quantised_weights=weights_of(other),
+        quantized_weights=weights_of(other),
     )
     visual = Visual(networks, lambda: compare_networks(one, other, inputs, app.registry))
     if output is not None:

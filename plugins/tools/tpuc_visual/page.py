@@ -30,22 +30,22 @@ class Networks:
     """What is shown: names of both files, their layers and weights, and their similarity (None: not computed yet)."""
 
     exact_name: str
-    quantised_name: str
+    quantized_name: str
     exact: Sequence[Layer]
-    quantised: Sequence[Layer]
+    quantized: Sequence[Layer]
     alike: Mapping[str, Alike] | None = None
     exact_weights: Weights = field(default_factory=dict[str, Sequence[Weight]])
-    quantised_weights: Weights = field(default_factory=dict[str, Sequence[Weight]])
+    quantized_weights: Weights = field(default_factory=dict[str, Sequence[Weight]])
 
 
 def render(networks: Networks) -> str:
     """Return the whole page. Same networks, same bytes."""
-    rows = aligned(networks.exact, networks.quantised)
+    rows = aligned(networks.exact, networks.quantized)
     compared = () if networks.alike is None else networks.alike.values()
     limits = Limits.of(one.sqnr_db for one in compared)
     body = "".join(_row(number, row, networks.alike, limits) for number, row in enumerate(rows))
     fields = {
-        "TITLE": f"{networks.exact_name} and {networks.quantised_name}",
+        "TITLE": f"{networks.exact_name} and {networks.quantized_name}",
         "SUMMARY": _summary(networks),
         "CHART": Markup(_chart(rows, networks.alike, limits)),
         "ROWS": Markup(body),
@@ -110,7 +110,7 @@ def _graphs(networks: Networks, rows: Sequence[Row], limits: Limits) -> dict[str
             "labels": [_label(row[side], networks.alike, limits) for row in rows if row[side] is not None],
             "drawings": drawings([layer for row in rows if (layer := row[side]) is not None]),
         }
-        for name, side in (("quantised network", 1), ("float network", 0))
+        for name, side in (("quantized network", 1), ("float network", 0))
     }
 
 
@@ -125,11 +125,11 @@ def _details(networks: Networks, row: Row) -> dict[str, Any]:
     one, other = row
     found: dict[str, Any] = {
         "exact": _side(one, networks.exact_weights),
-        "quantised": _side(other, networks.quantised_weights),
+        "quantized": _side(other, networks.quantized_weights),
     }
     figures = None if other is None or networks.alike is None else networks.alike.get(other.name)
     if figures is not None:
-        ranges = [f"{value:.5g}" for value in (*figures.exact_range, *figures.quantised_range)]
+        ranges = [f"{value:.5g}" for value in (*figures.exact_range, *figures.quantized_range)]
         found["ranges"] = ranges
         found["picture"] = None if figures.picture is None else _picture(figures.picture)
     return found
@@ -156,7 +156,7 @@ def _picture(picture: Picture) -> dict[str, Any]:
         "high": picture.high,
         "points": picture.points,
         "exact": picture.exact,
-        "quantised": picture.quantised,
+        "quantized": picture.quantized,
         "limits": picture.limits,
         "channels": [
             (index, f"{share:.1%}", _decibels(ratio), f"{low:.4g}", f"{high:.4g}")
@@ -176,9 +176,9 @@ def _compared(rows: Iterable[Row], alike: Mapping[str, Alike] | None) -> list[tu
 def _summary(networks: Networks) -> str:
     if networks.alike is None:
         return "not run yet"
-    found = _compared(((None, layer) for layer in networks.quantised), networks.alike)
+    found = _compared(((None, layer) for layer in networks.quantized), networks.alike)
     _, name, worst = min(found, key=lambda one: one[2].sqnr_db)
-    missing = len(networks.quantised) - len(found)
+    missing = len(networks.quantized) - len(found)
     return (
         f"{len(found)} tensors compared, {missing} are not in the float network ({NOT_THERE}); the least similar is "
         f"{name} with {_decibels(worst.sqnr_db)} dB"

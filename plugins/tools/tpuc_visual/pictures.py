@@ -42,7 +42,7 @@ class Picture:
     high: float
     points: tuple[tuple[int, int], ...]
     exact: tuple[int, ...]
-    quantised: tuple[int, ...]
+    quantized: tuple[int, ...]
     limits: tuple[float, float] | None
     channels: tuple[Channel, ...]
     channel_count: int
@@ -60,9 +60,9 @@ class Weight:
     counts: tuple[int, ...]
 
 
-def picture(exact: Array, quantised: Array, element: ElementType) -> Picture:
+def picture(exact: Array, quantized: Array, element: ElementType) -> Picture:
     """Return the picture of two arrays of one shape; NaN are skipped."""
-    wanted, got = exact.reshape(-1).astype(np.float64), quantised.reshape(-1).astype(np.float64)
+    wanted, got = exact.reshape(-1).astype(np.float64), quantized.reshape(-1).astype(np.float64)
     is_number = np.isfinite(wanted) & np.isfinite(got)
     wanted, got = wanted[is_number], got[is_number]
     low, high = _extremes(np.concatenate((wanted, got)))
@@ -73,7 +73,7 @@ def picture(exact: Array, quantised: Array, element: ElementType) -> Picture:
         _counts(wanted, low, high, BINS),
         _counts(got, low, high, BINS),
         _limits(element),
-        _worst_channels(exact.astype(np.float64), quantised.astype(np.float64)),
+        _worst_channels(exact.astype(np.float64), quantized.astype(np.float64)),
         exact.shape[1] if exact.ndim > 1 else 1,
     )
 

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from tpuc_visual.graph import Layer
 
 
-def aligned(exact: Sequence[Layer], quantised: Sequence[Layer]) -> list[tuple[Layer | None, Layer | None]]:
+def aligned(exact: Sequence[Layer], quantized: Sequence[Layer]) -> list[tuple[Layer | None, Layer | None]]:
     """Return rows of layers of both networks; layers of the same name share a row as far as the orders allow."""
     places = {layer.name: index for index, layer in enumerate(exact)}
     rows: list[tuple[Layer | None, Layer | None]] = []
     done = 0
-    for layer in quantised:
+    for layer in quantized:
         place = places.get(layer.name, -1)
         if place < done:
             rows.append((None, layer))

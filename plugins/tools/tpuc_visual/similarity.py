@@ -26,17 +26,17 @@ class Alike:
     euclidean: float
     sqnr_db: float
     exact_range: tuple[float, float]
-    quantised_range: tuple[float, float]
+    quantized_range: tuple[float, float]
     picture: Picture | None = None
 
 
-def compare_networks(exact: Module, quantised: Module, inputs: Sequence[Path], registry: Registry) -> dict[str, Alike]:
+def compare_networks(exact: Module, quantized: Module, inputs: Sequence[Path], registry: Registry) -> dict[str, Alike]:
     """Compare the tensors that both networks have, by name; raises UsageError if there are none."""
-    _check_inputs(exact, quantised)
-    for_exact, for_quantised = paired_inputs(exact, quantised, inputs, registry)
+    _check_inputs(exact, quantized)
+    for_exact, for_quantized = paired_inputs(exact, quantized, inputs, registry)
     wanted = Interpreter(exact).run(for_exact, "all")
-    got = Interpreter(quantised).run(for_quantised, "all")
-    types, own = _types(quantised), _types(exact)
+    got = Interpreter(quantized).run(for_quantized, "all")
+    types, own = _types(quantized), _types(exact)
     found: dict[str, Alike] = {}
     for name, array in got.items():
         if name in wanted and name in types and name in own and wanted[name].size == array.size and array.size:
@@ -44,19 +44,19 @@ def compare_networks(exact: Module, quantised: Module, inputs: Sequence[Path], r
             found[name] = _alike(real, real_values(wanted[name], own[name]), types[name])
     if not found:
         raise UsageError(
-            f"modules '{exact.name}' and '{quantised.name}' have no tensor name in common; give a TOP module and a "
+            f"modules '{exact.name}' and '{quantized.name}' have no tensor name in common; give a TOP module and a "
             "module lowered from it."
         )
     return found
 
 
-def _check_inputs(exact: Module, quantised: Module) -> None:
+def _check_inputs(exact: Module, quantized: Module) -> None:
     """Check that inputs have the same names, except images that the quantized network normalizes itself."""
-    ours, theirs = inputs_of(exact), inputs_of(quantised)
+    ours, theirs = inputs_of(exact), inputs_of(quantized)
     pairs = zip(ours, theirs, strict=False)
     if len(ours) != len(theirs) or any(a.name != b.name and len(b.shape) != IMAGE_AXES for a, b in pairs):
         raise UsageError(
-            f"modules '{exact.name}' and '{quantised.name}' take different inputs; give a TOP module and a module "
+            f"modules '{exact.name}' and '{quantized.name}' take different inputs; give a TOP module and a module "
             "lowered from it."
         )
 

@@ -15,7 +15,7 @@ from tpuc_driver.session import Session
 
 from tests.families import each
 from tests.frontends.caffe.files import Array
-from tests.models.measures import centre_crop, load_rgb
+from tests.models.measures import center_crop, load_rgb
 
 TRAINED = (
     "lenet_mnist",
@@ -93,7 +93,7 @@ def _digits(data: Path) -> tuple[list[Array], list[Array], list[int]]:
 
 def _images(data: Path) -> tuple[list[Array], list[Array], list[int]]:
     def prepared(path: Path) -> Array:
-        pixels = centre_crop(load_rgb(path), 227)[..., ::-1].astype(np.float32) - np.float32([104, 117, 123])
+        pixels = center_crop(load_rgb(path), 227)[..., ::-1].astype(np.float32) - np.float32([104, 117, 123])
         return np.ascontiguousarray(pixels.transpose(2, 0, 1)[None])
 
     with (data / "imagenet_eval" / "labels.tsv").open(encoding="utf-8") as stream:

@@ -10,7 +10,7 @@ from onnx import TensorProto
 from tpuc.interpreter import Interpreter
 from tpuc.schedule import PassContext
 from tpuc_optimize.canonicalize import Canonicalize
-from tpuc_prequantized.drop_dynamic_quantization import drop_dynamic_quantisation
+from tpuc_prequantized.drop_dynamic_quantization import drop_dynamic_quantization
 
 from tests.families import each
 from tests.frontends.onnx.networks import Array, network, node, ops, read, registry, run_onnx, values
@@ -106,7 +106,7 @@ def test_dropping_leaves_floats_where_the_scale_comes_back(case: str, tmp_path: 
     model = network(nodes, {"x": [2, 4]}, outputs, WEIGHTS)
     module = read(model, tmp_path)
     Canonicalize().run(module, PassContext(registry()))
-    count = drop_dynamic_quantisation(module, PassContext(registry()))
+    count = drop_dynamic_quantization(module, PassContext(registry()))
     assert count == (case in COMPLETE)
     assert ("DynamicQuantizeLinear" in ops(module)) == (case in INCOMPLETE)
     x = values(2, 4)

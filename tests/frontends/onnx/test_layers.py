@@ -10,7 +10,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 from tpuc.api import InvalidModel, PassContext, Unsupported
-from tpuc_prequantized.drop_dynamic_quantization import drop_dynamic_quantisation
+from tpuc_prequantized.drop_dynamic_quantization import drop_dynamic_quantization
 
 from tests.families import each
 from tests.frontends.onnx.networks import Array, assert_same, network, node, ops, read, registry, run_onnx, values
@@ -269,7 +269,7 @@ def test_operands_that_are_quantised_as_they_come(tmp_path: Path) -> None:
     model = network(nodes, {"x": [1, 2, 6, 6]}, ["y"], weights)
     assert "DynamicQuantizeLinear" in check(model, tmp_path)
     module = read(model, tmp_path)
-    assert drop_dynamic_quantisation(module, PassContext(registry())) == 2
+    assert drop_dynamic_quantization(module, PassContext(registry())) == 2
     assert_same(reference, module)
     assert "DynamicQuantizeLinear" not in ops(module)
 

@@ -10,12 +10,12 @@ import pytest
 from numpy.typing import NDArray
 from tpuc.api import Module
 from tpuc.interpreter import Interpreter
-from tpuc_driver.data import quantiser
+from tpuc_driver.data import quantizer
 from tpuc_driver.session import Session
 
 from tests.families import each
 from tests.frontends.tflite.networks import compute, ops_of
-from tests.models.measures import centre_crop, load_rgb
+from tests.models.measures import center_crop, load_rgb
 
 Array = NDArray[Any]
 FLOAT = {
@@ -103,7 +103,7 @@ def test_labelled_photographs(name: str, size: int, right: int, model_data: Path
     interpreter = Interpreter(network(model_data, name))
     folder = model_data / "data" / "imagenet_eval"
     rows = [line.split("\t") for line in (folder / "labels.tsv").read_text().splitlines()[1:]]
-    crops = [(centre_crop(load_rgb(folder / row[0]), size)[None], int(row[1]) + 1) for row in rows]
+    crops = [(center_crop(load_rgb(folder / row[0]), size)[None], int(row[1]) + 1) for row in rows]
     found = sum(best(interpreter, x) == label for x, label in crops)
     assert abs(found - right) <= 1  # outputs of two classes one step apart may change places
 
@@ -115,7 +115,7 @@ def test_quantised_networks_need_no_calibration(name: str, chip: str, model_data
     top = session.transform(model_data / "tflite" / "mlperf_tiny" / f"{name}.tflite")
     compiled = Interpreter(session.build(top)[0])
     ((input_name, type_),) = compiled.inputs.items()
-    store = quantiser(input_name, type_.element, rounds_evenly=True)
+    store = quantizer(input_name, type_.element, rounds_evenly=True)
     given, made = top.main.inputs[0].tensor.uniform, top.main.outputs[0].tensor.uniform
     for x, (expected,) in samples(model_data, f"mlperf_tiny/{name}"):
         real = (x.astype(np.float64) - given.zero_point) * given.scale

@@ -113,4 +113,4 @@ def test_ops_that_only_name_a_value_anew_follow_those_around_them() -> None:
     assert graph.layers == (first.name, second.name)
     assert graph.completed([second.name]) == (second.name,)
     assert graph.completed([second.name, first.name]) == (first.name, shape.name, second.name)
-    assert graph.neighbours(graph.layers) == [(first.name, second.name)]
+    assert graph.neighbors(graph.layers) == [(first.name, second.name)]

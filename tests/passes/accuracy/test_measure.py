@@ -114,7 +114,7 @@ class TestMeasure:
             assert metric.part.output == logits.name
         for one, values in zip(outputs, x, strict=True):
             powers = np.exp(2 * values)
-            assert metric.meaning(one) == pytest.approx(powers / powers.sum(), abs=1e-5)
+            assert metric.prediction(one) == pytest.approx(powers / powers.sum(), abs=1e-5)
 
     def test_far_logits_of_sigmoids_have_a_limit_and_scores_are_measured(self) -> None:
         net = Network(1, 400, 1)

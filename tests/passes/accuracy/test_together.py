@@ -8,7 +8,7 @@ import numpy as np
 from tpuc.api import Module
 from tpuc_driver.api.host import open_pool
 from tpuc_ops import top
-from tpuc_quantize.simulation.batching import most_together, node_together
+from tpuc_quantize.simulation.batching import batch_limit, batched_node
 from tpuc_quantize.simulation.network import FakeNetwork, State
 
 from tests.families import each
@@ -46,7 +46,7 @@ def test_together_as_alone(first: int, threads: int) -> None:
     random = np.random.default_rng(0)
     samples = [{"v0": random.standard_normal((first, 3, 9, 8)).astype(np.float32)} for _ in range(SAMPLES)]
     net = FakeNetwork(module)
-    assert most_together(net.plan) > SAMPLES
+    assert batch_limit(net.plan) > SAMPLES
     for sample, state in zip(samples, runs(module, samples, threads), strict=True):
         alone = net.outputs(net.run(sample, integer=True))
         together = net.outputs(state)
@@ -57,7 +57,7 @@ def test_together_as_alone(first: int, threads: int) -> None:
 def test_what_reads_other_rows_runs_alone() -> None:
     plan = FakeNetwork(network()).plan
     shared = {0, *(slot for slot, _ in plan.constants)}
-    names = {type(step.operation.op).__name__: node_together(step, shared, 3) for step in plan.steps}
+    names = {type(step.operation.op).__name__: batched_node(step, shared, 3) for step in plan.steps}
     # The last sum is one with a weight for each row.
     assert {name for name, node in names.items() if node is None} == {"Concat", "Softmax", "Permute", "MatMul", "Add"}
 
@@ -66,4 +66,4 @@ def test_values_without_a_first_axis_run_alone() -> None:
     net = Network(1, 4)
     total = net.op(top.Reduce(axes=(0, 1), mode="ReduceSum", keepdims=False), net.input)
     plan = FakeNetwork(net.finish(total)).plan
-    assert most_together(plan) == 1
+    assert batch_limit(plan) == 1

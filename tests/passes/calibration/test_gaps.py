@@ -9,7 +9,7 @@ import pytest
 from tpuc.api import Module
 from tpuc_driver.session import Session
 from tpuc_ops import top
-from tpuc_quantize.observers.bimodal_ranges import find_gaps, sentence
+from tpuc_quantize.observers.bimodal_ranges import find_bimodal_ranges, sentence
 from tpuc_quantize.observers.histogram import Histogram
 
 from tests.families import each
@@ -27,7 +27,7 @@ def histogram(*parts: np.ndarray) -> Histogram:
 
 @each("hidden", [-1e4, -1e9, -3.4e38, 2000.0])
 def test_a_mask_beside_values_is_found(hidden: float) -> None:
-    ((small, large),) = find_gaps({"t": histogram(SMALL, SMALL[:9] + np.float32(hidden))}).values()
+    ((small, large),) = find_bimodal_ranges({"t": histogram(SMALL, SMALL[:9] + np.float32(hidden))}).values()
     assert large == pytest.approx(abs(hidden), rel=0.01)
     assert np.abs(SMALL).max() <= small <= abs(hidden) / 256
 
@@ -43,7 +43,7 @@ def test_what_bytes_hold_is_not_named() -> None:
         "one": histogram(np.full(9, 1e9)),
         "ranges": Histogram("r", counting=False),
     }
-    assert find_gaps(quiet) == {}
+    assert find_bimodal_ranges(quiet) == {}
 
 
 def test_the_sentence_names_a_few() -> None:

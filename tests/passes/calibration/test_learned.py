@@ -66,10 +66,10 @@ def stored(module: Module, part: str) -> list[NDArray[Any]]:
 def test_a_table_is_written_back_as_it_was() -> None:
     table = parse_table(TABLE)
     assert table.work_mode == "QAT_all_int8"
-    assert table.is_learned
+    assert table.has_qat_scales
     assert table.learned_scales["y_Conv_weight"].scales == STEPS
     assert parse_table(format_table(table)) == table
-    assert not parse_table("x 1 -1 1\n").is_learned
+    assert not parse_table("x 1 -1 1\n").has_qat_scales
 
 
 @each("chip", CHIPS)

@@ -17,7 +17,7 @@ from tpuc_driver.session import Session
 from tpuc_driver.work import PortableModule, open_pool
 from tpuc_ops import top
 from tpuc_quantize.observers.collector import Counting
-from tpuc_quantize.observers.preset_checks import surer_presets, verdict
+from tpuc_quantize.observers.preset_checks import more_confident_presets, score_outputs
 from tpuc_quantize.observers.sample_checks import lint
 
 from tests.passes.graphs import Network
@@ -76,7 +76,7 @@ def test_single_classes_and_plain_numbers_are_no_fault(tmp_path: Path) -> None:
 def test_the_verdict_is_that_of_probabilities_and_logits() -> None:
     logits = np.random.default_rng(3).normal(0, 3, (20, 5))
     shares = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
-    one, other = (verdict([{"x": row} for row in rows]) for rows in (logits, shares))
+    one, other = (score_outputs([{"x": row} for row in rows]) for rows in (logits, shares))
     assert one is not None
     assert other is not None
     assert one.confidence == pytest.approx(shares.max(1).mean())
@@ -84,8 +84,8 @@ def test_the_verdict_is_that_of_probabilities_and_logits() -> None:
     mean = shares.mean(0)
     entropies = -(shares * np.log(shares)).sum(1).mean(), -(mean * np.log(mean)).sum()
     assert one.explained == pytest.approx(1 - entropies[0] / entropies[1])
-    assert verdict([]) is None
-    assert verdict([{"x": np.array([np.nan, 1.0])}] * 6) is None
+    assert score_outputs([]) is None
+    assert score_outputs([{"x": np.array([np.nan, 1.0])}] * 6) is None
 
 
 def rows_of(logits: NDArray[Any]) -> list[dict[str, NDArray[Any]]]:
@@ -107,7 +107,7 @@ def test_surer_presets_are_found_by_paired_samples() -> None:
         def run(ways: Sequence[Alternative], places: Sequence[int]) -> Sequence[Sequence[Mapping[str, NDArray[Any]]]]:
             return [[rows_of(now)[place], *(columns[way.names[0]][place] for way in ways)] for place in places]
 
-        return [way.names[0] for way, _, _ in surer_presets(ways, range(len(now)), run)]
+        return [way.names[0] for way, _, _ in more_confident_presets(ways, range(len(now)), run)]
 
     assert names(blurred, ("right", 1.0, right), ("same", 1.0, blurred), ("turned", 255.0, turned)) == ["right"]
     assert names(right, ("blurred", 1.0, blurred), ("turned", 1.0, turned)) == []

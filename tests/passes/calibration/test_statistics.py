@@ -177,14 +177,14 @@ class TestWholeNumbers:
     def test_few_whole_numbers_count_things(self, values: list[float], *, expected: bool) -> None:
         histogram = Histogram("x")
         histogram.update(np.array(values, np.float32))
-        assert histogram.counts_things == expected
+        assert histogram.is_categorical == expected
 
     def test_one_other_number_in_any_part_is_enough(self) -> None:
         parts = [Histogram("x"), Histogram("x")]
         for part, last in zip(parts, (7.0, 7.5), strict=True):
             part.update(np.append(np.zeros(5000), last).astype(np.float32))
-        assert parts[0].counts_things
+        assert parts[0].is_categorical
         parts[0].merge(parts[1])
-        assert not parts[0].counts_things
+        assert not parts[0].is_categorical
         parts[0].update(np.ones(3, np.float32))
-        assert not parts[0].counts_things
+        assert not parts[0].is_categorical

@@ -32,9 +32,9 @@ class Heard(list[str]):
         self.append(text)
 
 
-def image(path: Path, colour: tuple[int, int, int] = (10, 20, 30), size: tuple[int, int] = (6, 4)) -> Path:
+def image(path: Path, color: tuple[int, int, int] = (10, 20, 30), size: tuple[int, int] = (6, 4)) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    Image.new("RGB", size, colour).save(path)
+    Image.new("RGB", size, color).save(path)
     return path
 
 

@@ -108,9 +108,9 @@ def yolox_grid(heads: Heads) -> Sequence[str]:
         heads.op("Slice", f"{rows} {' '.join(ends)}", part)
     grid = heads.constant("grid", np.concatenate(cells)[None].astype(np.float32))
     side = heads.constant("side", np.concatenate(sides)[None].astype(np.float32))
-    centre = heads.op("Mul", f"{heads.op('Add', f'xy {grid}', 'moved')} {side}", "centre")
+    center = heads.op("Mul", f"{heads.op('Add', f'xy {grid}', 'moved')} {side}", "centre")
     size = heads.op("Mul", f"{heads.op('Exp', 'wh', 'grown')} {side}", "extent")
-    return [heads.op("Concat", f"{centre} {size} rest", "pixels", axis=2)]
+    return [heads.op("Concat", f"{center} {size} rest", "pixels", axis=2)]
 
 
 def maps(channels: int) -> Callable[[Heads], Sequence[str]]:

@@ -37,9 +37,9 @@ NO = -30.0  # as good as never, once through a sigmoid
 LN2, LN3 = math.log(2), math.log(3)
 
 
-def image_box(centre: tuple[float, float], size: tuple[float, float]) -> list[float]:
+def image_box(center: tuple[float, float], size: tuple[float, float]) -> list[float]:
     """The box in the image: half a size around the centre, then minus the offset, times two, cut at 120 x 96."""
-    (x, y), (w, h) = centre, size
+    (x, y), (w, h) = center, size
     corners = (2 * (x - w / 2), 2 * (y - h / 2 - 8), 2 * (x + w / 2), 2 * (y + h / 2 - 8))
     return [min(max(value, 0.0), limit) for value, limit in zip(corners, (120, 96, 120, 96), strict=True)]
 
@@ -71,16 +71,16 @@ def anchor_maps() -> dict[int, Array]:
 @each("layout", LAYOUTS)
 def test_yolov5_maps(layout: str) -> None:
     outputs = {str(stride): LAYOUTS[layout](one) for stride, one in reversed(anchor_maps().items())}
-    centre = ((2 * 0.75 - 0.5 + 2) * 16, (2 * 0.5 - 0.5 + 1) * 16)
+    center = ((2 * 0.75 - 0.5 + 2) * 16, (2 * 0.5 - 0.5 + 1) * 16)
     size = ((2 * 0.5) ** 2 * 62, (2 * 0.25) ** 2 * 45)
-    assert_found(YoloV5()(outputs, SAMPLE), (image_box(centre, size), 0.75 * 0.5, 0))
+    assert_found(YoloV5()(outputs, SAMPLE), (image_box(center, size), 0.75 * 0.5, 0))
 
 
 @each("layout", LAYOUTS)
 def test_yolov3_maps(layout: str) -> None:
     outputs = {str(stride): LAYOUTS[layout](one) for stride, one in anchor_maps().items()}
-    centre, size = ((0.75 + 2) * 16, (0.5 + 1) * 16), (1 * 62, 45 / 3)
-    assert_found(YoloV3()(outputs, SAMPLE), (image_box(centre, size), 0.75 * 0.5, 0))
+    center, size = ((0.75 + 2) * 16, (0.5 + 1) * 16), (1 * 62, 45 / 3)
+    assert_found(YoloV3()(outputs, SAMPLE), (image_box(center, size), 0.75 * 0.5, 0))
 
 
 def test_two_maps_with_anchors_of_their_own() -> None:

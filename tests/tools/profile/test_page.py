@@ -222,7 +222,7 @@ def test_it_is_dark_where_the_system_or_the_reader_says_so(
         assert light != dark
         page.click("#theme")
         page.click("#theme")
-        assert (page.value("document.querySelector('#theme').textContent"), ground(page)) == ("colours: dark", dark)
+        assert (page.value("document.querySelector('#theme').textContent"), ground(page)) == ("colors: dark", dark)
         page.click("#theme")
         assert ground(page) == light
         keep(page, "profile-digits")

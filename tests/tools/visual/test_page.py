@@ -41,10 +41,10 @@ def network(count: int) -> Networks:
     for number, layer in enumerate(layers):
         ratio = 10 + 40 * abs(number - count / 2) / count
         alike[layer.name] = Alike(0.9, 0.8, ratio, (-3, 3), (-2, 2), pictures[int(ratio / 10) - 1])
-    quantised = [Layer(one.name, one.op.replace("top", "tpu"), one.shape, "i8", one.operands, ()) for one in layers]
-    quantised.insert(5, Layer("cast", "tpu.Cast", "1", "i8", (layers[4].name,), ()))
+    quantized = [Layer(one.name, one.op.replace("top", "tpu"), one.shape, "i8", one.operands, ()) for one in layers]
+    quantized.insert(5, Layer("cast", "tpu.Cast", "1", "i8", (layers[4].name,), ()))
     weights = {layers[7].name: (Weight("filter", "8x8", "f32", -1, 1, (1, 2, 3)),)}
-    return Networks("float.mlir", "quantised.mlir", layers, quantised, alike, weights)
+    return Networks("float.mlir", "quantized.mlir", layers, quantized, alike, weights)
 
 
 def written(networks: Networks, folder: Path) -> str:
@@ -85,7 +85,7 @@ def test_a_large_network_can_be_looked_through(count: int, chrome: Browser, keep
     networks = network(count)
     with chrome.open(written(networks, tmp_path)) as page:
         assert count_of(page, "#layers tbody tr") == count + 1
-        assert texts(page, "#network option") == ["quantised network", "float network"]
+        assert texts(page, "#network option") == ["quantized network", "float network"]
         assert texts(page, "#grouping option") == ["groups by name", "single ops"]
         groups = count_of(page, "#picture .group")
         assert 0 < groups <= count // 10 + 1
@@ -154,7 +154,7 @@ def test_the_parts_of_the_page_lead_to_each_other(chrome: Browser, keep: Keep, t
         name = "/stage0/block0/conv7/out"
         assert chosen(page) == {"table": [name], "bars": [8], "graph": [8], "shown": name}
         headings = texts(page, "#parts h3")
-        assert headings[0] == "float against quantised"
+        assert headings[0] == "float against quantized"
         assert "worst of 8 channels" in headings
         assert "weights in float" in headings
         assert count_of(page, "#channels tbody tr") == 8
@@ -224,7 +224,7 @@ def test_a_picture_of_values_by_hand() -> None:
     assert (found.low, found.high) == (0.0, 4.0)
     points = {(0, 0), (1 / 4, 1.5 / 4), (2 / 4, 2 / 4), (1, 3.5 / 4), (0, 0.5 / 4)}
     assert set(found.points) == {(round(one * STEPS), round(other * STEPS)) for one, other in points}
-    assert sum(found.exact) == sum(found.quantised) == 8
+    assert sum(found.exact) == sum(found.quantized) == 8
     assert (found.exact[0], found.exact[12], found.exact[24], found.exact[47]) == (5, 1, 1, 1)
     assert found.limits == (-64.0, 63.5)
     # The error of the first channel is 0.5 of 21: 16.2 dB. The second one is dead, and has a third of all error.

@@ -22,7 +22,8 @@ FEWEST = 2
 def command(app: App, files: tuple[Path, ...], output: Path) -> None:
     """Merge the networks of several compiled files into one.
 
-    Files of one name become one network for several shapes. The files must be for one chip, and written by tpuc.
+    Networks with the same name become one network for several shapes. The files must be for one chip and come from
+    tpuc.
     """
     if len(files) < FEWEST:
         raise UsageError("nothing to combine; give at least two compiled files.")

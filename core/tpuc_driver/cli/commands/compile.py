@@ -119,7 +119,7 @@ def command(
 ) -> None:
     """Compile a network for one or several chips.
 
-    With `--chip ONE,OTHER -o net` the files are net_ONE and net_OTHER, with the endings of the chips.
+    With `--chip ONE,OTHER -o net`, the files are net_ONE and net_OTHER, with the suffixes of the chips.
     """
     from tpuc_driver.data import sets_of
 

@@ -52,8 +52,8 @@ def command(
 ) -> None:
     """Compile a TOP module to a file.
 
-    The module as it was lowered lies beside the file, or in --work-dir: NAME_CHIP_MODE_tpu.mlir, as in
-    net_newchip_int8_sym_tpu.mlir. `tpuc visual`, `tpuc eval` and `tpuc run` take it.
+    The lowered module is written beside the file, or to --work-dir: NAME_CHIP_MODE_tpu.mlir, as in
+    net_newchip_int8_sym_tpu.mlir. `tpuc visual`, `tpuc eval`, and `tpuc run` read it.
     """
     given = (settings.get("quantize_table"), settings.get("calibration_table"), settings.get("test_reference"))
     check_inputs(mlir, *(path for path in given if isinstance(path, Path)), *settings.get("test_input", ()))

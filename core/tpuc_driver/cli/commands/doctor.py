@@ -19,7 +19,7 @@ from tpuc_driver.cli.command import Command
 def command(app: App, as_json: bool) -> int:
     """Check the installation: versions, plugins, and optional packages.
 
-    The exit code is 1 where something that is installed does not work.
+    The exit code is 1 if an installed part does not work.
     """
     from tpuc_driver.diagnosis import doctor
 

@@ -19,7 +19,7 @@ from tpuc_driver.cli.values import FILE
 def command(app: App, file: Path, output: Path) -> None:
     """Split a compiled file into one file per network and set of shapes.
 
-    They are named after the networks, and are the files that `tpuc combine` was given.
+    The files are named after the networks, and are identical to those given to `tpuc combine`.
     """
     check_inputs(file)
     from tpuc_driver.session.combining import extract

@@ -33,8 +33,8 @@ CONFLICT, COMPOSED = "conflict", "composed"
 def command(app: App, chip: str, as_json: bool) -> None:
     """Show which ops a chip supports in which mode.
 
-    A cell names the package that fills it; `composed` is an op that becomes several others which the chip computes,
-    `part` marks one of which some forms are refused (--json lists them), `-` means not supported.
+    Each cell names the package that supports the op. `composed` marks ops that become several others the chip computes,
+    `part` ops with refused forms (--json lists them), `-` unsupported ops.
     """
     description = app.registry.get("tpuc.chips", chip).description
     owners: Sequence[str] = description.owners

@@ -74,10 +74,10 @@ def command(
 ) -> None:
     """Run a network on inputs and explain its outputs.
 
-    MODEL is a network file, .mlir or a compiled file; an INPUT is a picture, video, npz, npy or a folder of them.
-    Networks with several inputs take one npz, or one INPUT for each. Classes of pictures are told best first, objects
-    with boxes, maps of classes by their shares; of other outputs the range and the largest values. Where a file takes
-    quantised integers, arrays of integers are taken as they are and floats are quantised.
+    MODEL is a network file, a .mlir module, or a compiled file. INPUT is an image, video, npz, or npy file, or a folder
+    of them. Networks with several inputs take one npz file, or one INPUT for each. The command prints the best classes
+    of an image, objects with their boxes, or the share of each class in a map; for other outputs, the range and the
+    largest values. If a file takes quantized integers, integer arrays are used unchanged and floats are quantized.
     """
     if (summary or dump_all_tensors) and (draw is not None or postprocess):
         raise UsageError("--summary and --dump-all-tensors show values only; leave out --draw and --postprocess.")

@@ -57,9 +57,9 @@ def command(
 ) -> None:
     """Convert a network to a TOP module (.mlir and .npz).
 
-    With --test-input there lie beside it: NAME_in_f32.npz, that input as the module takes it; NAME_origin.mlir with
-    NAME_top_f32_all_weight.npz, the module before any pass; of ONNX files NAME_opt.onnx, the network as it was
-    simplified, and NAME_opt.onnx.prototxt, its graph as text.
+    With --test-input, more files are written beside it: NAME_in_f32.npz, the input as the module takes it;
+    NAME_origin.mlir with NAME_top_f32_all_weight.npz, the module before any pass; for ONNX files also NAME_opt.onnx,
+    the simplified network, and NAME_opt.onnx.prototxt, its graph as text.
     """
     if not test_input and any(map(is_said, ("test_result", "excepts", "tolerance"))):
         raise UsageError("--test-result, --excepts and --tolerance require --test-input; add --test-input FILE.")

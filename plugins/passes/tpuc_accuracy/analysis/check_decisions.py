@@ -64,25 +64,27 @@ def _subject(context: PassContext, tpu: Module | None) -> str:
     return chip + (mode.value.lower() if isinstance(mode, StringAttr) else "int8")
 
 
-def _shows_something(task_metrics: Sequence[TaskMetric], wanted: Sequence[Outputs]) -> bool:
+def _shows_something(task_metrics: Sequence[TaskMetric], reference: Sequence[Outputs]) -> bool:
     """True unless every detection output is below its threshold everywhere."""
     looking = [
         one
         for one in task_metrics
         if isinstance(one, Presence) or (isinstance(one, Classes) and one.background is not None)
     ]
-    return not looking or any((one.sureness(outputs) >= AGREEMENT.sure).any() for one in looking for outputs in wanted)
+    return not looking or any(
+        (one.confidence(outputs) >= AGREEMENT.sure).any() for one in looking for outputs in reference
+    )
 
 
-def _checked(metric: TaskMetric, wanted: Sequence[Outputs], got: Sequence[Outputs], *, counts: bool) -> OutputCheck:
-    agreement = metric.agreement(wanted, got) if counts else Agreement()
-    energies = [_energies(metric.part.of(a), metric.part.of(b)) for a, b in zip(wanted, got, strict=True)]
+def _checked(metric: TaskMetric, reference: Sequence[Outputs], got: Sequence[Outputs], *, counts: bool) -> OutputCheck:
+    agreement = metric.agreement(reference, got) if counts else Agreement()
+    energies = [_energies(metric.part.of(a), metric.part.of(b)) for a, b in zip(reference, got, strict=True)]
     signal, noise = (sum(column) for column in zip(*energies, strict=True))
     return OutputCheck(metric.name, agreement.same, agreement.total, decibels(signal, noise))
 
 
-def _energies(wanted: Array, got: Array) -> tuple[float, float]:
-    a, b = wanted.astype(np.float64), got.astype(np.float64)
+def _energies(reference: Array, got: Array) -> tuple[float, float]:
+    a, b = reference.astype(np.float64), got.astype(np.float64)
     if not np.isfinite(b).all():
         return float((a * a).sum()), math.inf
     return float((a * a).sum()), float(((a - b) ** 2).sum())

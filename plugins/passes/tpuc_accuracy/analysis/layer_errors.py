@@ -80,11 +80,11 @@ class LayerError:
             return ""
         return _NARROW.format(self.narrow_float) if self.narrow_float else REMEDIES[self.cause]
 
-    def see(self, wanted: Array, got: Array) -> None:
+    def see(self, reference: Array, got: Array) -> None:
         """Add the value in the float and in the quantized network, for one sample. NaN, and an infinity on one side
         only, make the noise infinite.
         """
-        pair = finite_pair(got, wanted)
+        pair = finite_pair(got, reference)
         if pair is None:
             self.noise = math.inf
             return
@@ -95,7 +95,7 @@ class LayerError:
         self.noise += energy(a - b)
         self.middle += energy(a + b) / 4
 
-    def split(self, operation: Operation, subgraph: Subgraph, operands: list[Array], wanted: Array) -> None:
+    def split(self, operation: Operation, subgraph: Subgraph, operands: list[Array], reference: Array) -> None:
         """Add one sample's parts: starting from exact operands, enable one cause after the other. Values clipped by the
         result's own grid count as clipping, too.
         """
@@ -118,12 +118,12 @@ class LayerError:
         ]
         if subgraph.result_grid is not None:
             stages.append((clipping, subgraph.result_grid.clip(stages[-1][1])))
-        stages.append((rest, subgraph.run(exact).reshape(wanted.shape)))
-        before = wanted
+        stages.append((rest, subgraph.run(exact).reshape(reference.shape)))
+        before = reference
         for cause, after in stages:
             self.parts[cause] += _energy(after, before)
             before = after
-        self.local += _energy(before, wanted)
+        self.local += _energy(before, reference)
         self.is_split, self.narrow_float = True, subgraph.narrow_float
 
 

@@ -23,7 +23,7 @@ from tpuc_ops import tpu
 from tpuc_ops.quant.casts import parameters
 from tpuc_quantize.simulation.grids import Grid, grid_of_uniform
 
-_QUANTISED = (Uniform, UniformPerAxis)
+_QUANTIZED = (Uniform, UniformPerAxis)
 _F32_BITS = 32
 _MOST_OPERATIONS = 16
 """Size limit of a subgraph: lowerings expand one op into fewer, so a longer search has lost its way."""
@@ -63,7 +63,7 @@ class Subgraph:
         entry = self.entries[name]
         casts = [op.result for op in self.operations if isinstance(op.op, tpu.Cast) and entry in op.operands]
         for value in (entry, *casts):
-            if isinstance(value.tensor.element, _QUANTISED):
+            if isinstance(value.tensor.element, _QUANTIZED):
                 return grid_of_uniform(value.tensor.element)
         return None
 
@@ -72,7 +72,7 @@ class Subgraph:
         """The grid of the result, before a final cast to floats; None for floats."""
         last = self.operations[-1]
         for value in (self.result, *(last.operands[:1] if isinstance(last.op, tpu.Cast) else ())):
-            if isinstance(value.tensor.element, _QUANTISED):
+            if isinstance(value.tensor.element, _QUANTIZED):
                 return grid_of_uniform(value.tensor.element)
         return None
 
@@ -81,7 +81,7 @@ class Subgraph:
         """The type narrower than f32 that the op computes in: `f16`, `bf16`; empty for f32 and integers."""
         elements = [value.tensor.element for value in (*self.entries.values(), *self._results)]
         narrow = [one.name for one in elements if isinstance(one, ScalarType) and one.is_float and one.bits < _F32_BITS]
-        return narrow[0] if narrow and not any(isinstance(one, _QUANTISED) for one in elements) else ""
+        return narrow[0] if narrow and not any(isinstance(one, _QUANTIZED) for one in elements) else ""
 
     @property
     def _results(self) -> list[Value]:
@@ -106,7 +106,7 @@ class Subgraph:
             weight = operation.operands[1].defining
             if weight is not None and isinstance(weight.op, Constant) and self.narrow_float:
                 return self._operand(operation.operands[1], {}).astype(np.float32), None
-            if not (isinstance(source, _QUANTISED) and isinstance(result, _QUANTISED)) or weight is None:
+            if not (isinstance(source, _QUANTIZED) and isinstance(result, _QUANTIZED)) or weight is None:
                 return None
             if not multipliers or not isinstance(weight.op, Constant):
                 return None
@@ -135,12 +135,12 @@ def find_subgraph(
     module: Module, values: Mapping[str, Value], result: str, operands: Collection[str]
 ) -> Subgraph | None:
     """The TPU ops between `operands` and `result`; None when they read any other computed value."""
-    wanted = values.get(result)
-    if wanted is None or wanted.defining is None:
+    target = values.get(result)
+    if target is None or target.defining is None:
         return None
     found: list[Operation] = []
     entries: dict[str, Value] = {}
-    stack = [wanted.defining]
+    stack = [target.defining]
     while stack:
         operation = stack.pop()
         if operation in found:
@@ -157,7 +157,7 @@ def find_subgraph(
     if len(found) > _MOST_OPERATIONS or set(entries) != set(operands):
         return None
     order = {operation: place for place, operation in enumerate(module.main.operations)}
-    return Subgraph(module, wanted, tuple(sorted(found, key=lambda one: order[one])), entries)
+    return Subgraph(module, target, tuple(sorted(found, key=lambda one: order[one])), entries)
 
 
 def real(array: Array, type: TensorType) -> Array:
@@ -166,10 +166,10 @@ def real(array: Array, type: TensorType) -> Array:
 
 
 def _stored(array: Array, type: TensorType) -> Array:
-    if not isinstance(type.element, _QUANTISED):
+    if not isinstance(type.element, _QUANTIZED):
         return array.astype(np.float32)
     grid = grid_of_uniform(type.element)
     scales, points = parameters(type)
-    whole = np.rint(array.astype(np.float64) / scales) + points
-    stored = np.clip(whole, grid.low, grid.high)
+    integers = np.rint(array.astype(np.float64) / scales) + points
+    stored = np.clip(integers, grid.low, grid.high)
     return stored.astype(np.int8 if grid.low < 0 else np.uint8)

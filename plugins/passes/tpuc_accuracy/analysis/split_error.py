@@ -33,7 +33,7 @@ from tpuc_accuracy.analysis.lowered_subgraph import Subgraph, find_subgraph, rea
 
 @dataclass(frozen=True)
 class SplitError(Pass):
-    """The module is the float one (TOP); the result `quantised` is its lowered module before finalize, and the result
+    """The module is the float one (TOP); the result `quantized` is its lowered module before finalize, and the result
     `samples` the inputs for both. Leaves `LayerError`s in the result `layer_errors`.
     """
 
@@ -41,14 +41,14 @@ class SplitError(Pass):
 
     def run(self, module: Module, context: PassContext) -> bool:
         """See Pass; raises CalibrationError when the two modules have no value in common."""
-        quantised: Module | None = context.find(QUANTISED)
+        quantized: Module | None = context.find(QUANTISED)
         samples: Sequence[Mapping[str, Array]] = context.find(SAMPLES, ())
-        if quantised is None or not samples:
+        if quantized is None or not samples:
             raise UsageError("pass 'split-error' needs a quantized module and samples: use `tpuc compare`")
-        module = _as_prepared(module, quantised)
+        module = _as_prepared(module, quantized)
         values = {
             result.name: result
-            for operation in quantised.main.operations
+            for operation in quantized.main.operations
             for result in operation.results
             if isinstance(result.type, TensorType) and result.name
         }
@@ -62,25 +62,25 @@ class SplitError(Pass):
         ]
         if not layers:
             raise CalibrationError(
-                f"modules '{module.name}' and '{quantised.name}' have no value name in common; compare a TOP module "
+                f"modules '{module.name}' and '{quantized.name}' have no value name in common; compare a TOP module "
                 "with the TPU module lowered from it"
             )
-        exact, rounded = Interpreter(module), Interpreter(quantised)
+        exact, rounded = Interpreter(module), Interpreter(quantized)
         subgraphs: dict[str, Subgraph | None] = {}
         for operation in layers:
             computed = [v.name for v in operation.operands if isinstance(v.type, TensorType) and not v.is_constant]
-            subgraphs[operation.name] = find_subgraph(quantised, values, operation.result.name, computed)
+            subgraphs[operation.name] = find_subgraph(quantized, values, operation.result.name, computed)
         errors = {operation.name: LayerError(operation.name, operation.op.name) for operation in layers}
         ends: list[tuple[Outputs, Outputs]] = []
         for sample in context.progress(samples, "comparing", len(samples)):
-            wanted, got = exact.run(sample, "all"), rounded.run(sample, "all")
-            ends.append(_outputs(exact, rounded, wanted, got))
+            reference, got = exact.run(sample, "all"), rounded.run(sample, "all")
+            ends.append(_outputs(exact, rounded, reference, got))
             for operation in layers:
                 name = operation.result.name
                 error, subgraph = errors[operation.name], subgraphs[operation.name]
-                error.see(wanted[name], real(got[name], values[name].tensor))
-                if subgraph is not None and math.isfinite(error.noise) and np.isfinite(wanted[name]).all():
-                    error.split(operation, subgraph, _operands(module, operation, wanted), wanted[name])
+                error.see(reference[name], real(got[name], values[name].tensor))
+                if subgraph is not None and math.isfinite(error.noise) and np.isfinite(reference[name]).all():
+                    error.split(operation, subgraph, _operands(module, operation, reference), reference[name])
         kept = _kept(module, ends)
         for operation in layers:
             errors[operation.name].kept = kept.get(operation.result.name)
@@ -88,9 +88,9 @@ class SplitError(Pass):
         return False
 
 
-def _as_prepared(module: Module, quantised: Module) -> Module:
+def _as_prepared(module: Module, quantized: Module) -> Module:
     """The float module with the channel factors applied that the quantized module's table moved."""
-    factors = {name: array.ravel() for name, array in stated_factors(quantised).items()}
+    factors = {name: array.ravel() for name, array in stated_factors(quantized).items()}
     if not factors or stated_factors(module):
         return module
     prepared = module.clone()
@@ -99,24 +99,24 @@ def _as_prepared(module: Module, quantised: Module) -> Module:
 
 
 def _outputs(
-    exact: Interpreter, rounded: Interpreter, wanted: Mapping[str, Array], got: Mapping[str, Array]
+    exact: Interpreter, rounded: Interpreter, reference: Mapping[str, Array], got: Mapping[str, Array]
 ) -> tuple[Outputs, Outputs]:
     """The outputs of both networks by the names of the first."""
     pairs, types = list(zip(exact.output_names, rounded.output_names, strict=True)), rounded.outputs
-    return {name: wanted[name] for name, _ in pairs}, {name: real(got[other], types[other]) for name, other in pairs}
+    return {name: reference[name] for name, _ in pairs}, {name: real(got[other], types[other]) for name, other in pairs}
 
 
 def _kept(module: Module, ends: Sequence[tuple[Outputs, Outputs]]) -> dict[str, Agreement]:
     """The share of agreeing predictions in the parts of outputs, by value name."""
-    wanted, got = ([pair[side] for pair in ends] for side in (0, 1))
-    return {one.name: one.agreement(wanted, got) for one in task_metrics_of(module, wanted)}
+    reference, got = ([pair[side] for pair in ends] for side in (0, 1))
+    return {one.name: one.agreement(reference, got) for one in task_metrics_of(module, reference)}
 
 
 def _is_tensor(value: Any) -> bool:
     return isinstance(value.type, TensorType)
 
 
-def _operands(module: Module, operation: Any, wanted: Mapping[str, Array]) -> list[Array]:
+def _operands(module: Module, operation: Any, reference: Mapping[str, Array]) -> list[Array]:
     result: list[Array] = []
     for value in operation.operands:
         if not isinstance(value.type, TensorType):
@@ -124,5 +124,5 @@ def _operands(module: Module, operation: Any, wanted: Mapping[str, Array]) -> li
         elif value.is_constant:
             result.append(as_stored(module.weights[value.name], value.type))
         else:
-            result.append(wanted[value.name])
+            result.append(reference[value.name])
     return result

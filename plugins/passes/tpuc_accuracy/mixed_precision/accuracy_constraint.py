@@ -129,10 +129,10 @@ class AccuracyConstraint:
     def cheapest(self, forms: Sequence[Form]) -> None:
         """Find the cheapest of forms ordered by falling loss and rising cost: by bisection, then one by one below."""
         low, high = 0, len(forms)
-        seen: set[int] = set()
+        probed: set[int] = set()
         while low < high and self.left:
             middle = (low + high) // 2
-            seen.add(middle)
+            probed.add(middle)
             if self.is_met(self.attempt(forms[middle])):
                 high = middle
             else:
@@ -141,5 +141,5 @@ class AccuracyConstraint:
         for place in range(high - 1, -1, -1):
             if failed == self.budget.worse_below or not self.left:
                 break
-            if place not in seen and not self.is_met(self.attempt(forms[place])):
+            if place not in probed and not self.is_met(self.attempt(forms[place])):
                 failed += 1

@@ -68,10 +68,10 @@ class ConstrainedSearch:
     preparations: Preparations = field(init=False)
     samples: SampleSource = field(init=False)
     _chosen: AccuracyMeasure = field(init=False)
-    _asked: float = field(init=False)
+    _required: float = field(init=False)
 
     def __post_init__(self) -> None:
-        self._asked = _number(self.target.min_accuracy)
+        self._required = _number(self.target.min_accuracy)
         parsed = parse_pass_text(self.target.measure)
         self._chosen = build_object("measure", self.context.registry.get(MEASURES, parsed.name), parsed)
         calibration = self.target.calibration
@@ -89,7 +89,7 @@ class ConstrainedSearch:
             self._check_samples(len(self._held_out()))
         usual, held_out = self._usual()
         measure = self._measure(held_out)
-        least, apart = (self._least(exact) for exact in (measure.exact, measure.exact_held_out))
+        least, held_out_least = (self._least(exact) for exact in (measure.exact, measure.exact_held_out))
         if measure.exact < least:
             raise CalibrationError(
                 f"{self.module.name}: --min-accuracy {self.target.min_accuracy} is above the accuracy of the float "
@@ -99,7 +99,7 @@ class ConstrainedSearch:
             self._check_samples(measure.held_out)
         target = self.target
         constraint = AccuracyConstraint(
-            self._compiled, measure, least, apart, target.max_trials, self._is_relative, target.point_estimate
+            self._compiled, measure, least, held_out_least, target.max_trials, self._is_relative, target.point_estimate
         )
         plain = constraint.attempt(usual)
         if plain is None:
@@ -122,7 +122,7 @@ class ConstrainedSearch:
 
     def _least(self, exact: float) -> float:
         """The required accuracy, given the float network's."""
-        return self._asked * exact / 100 if self._is_relative else self._asked
+        return self._required * exact / 100 if self._is_relative else self._required
 
     @property
     def _is_relative(self) -> bool:
@@ -132,21 +132,21 @@ class ConstrainedSearch:
     @property
     def _share(self) -> float:
         """The constraint as a share of the float network's accuracy."""
-        return self._asked / 100 if self._is_relative else self._asked
+        return self._required / 100 if self._is_relative else self._required
 
     def _check_samples(self, held_out: int) -> None:
         """Raise CalibrationError where the number of held-out samples cannot confirm the constraint."""
-        needed, wanted = samples_needed(self._share), f"--min-accuracy {self.target.min_accuracy}"
+        needed, requirement = samples_needed(self._share), f"--min-accuracy {self.target.min_accuracy}"
         if self._share > 1:
             return  # more than the float network has: another sentence
         if needed is None:
             raise CalibrationError(
-                f"{self.module.name}: no number of samples shows {wanted}; ask for less, or add "
+                f"{self.module.name}: no number of samples shows {requirement}; ask for less, or add "
                 "--accept-point-estimate to go by the figure on the samples alone."
             )
         if held_out < needed:
             raise CalibrationError(
-                f"{self.module.name}: {wanted} needs at least {needed} held-out samples; {held_out} of "
+                f"{self.module.name}: {requirement} needs at least {needed} held-out samples; {held_out} of "
                 f"{len(self.samples)} were held out. Give {2 * needed} samples, ask for less, or add "
                 "--accept-point-estimate to go by the figure on these."
             )
@@ -157,9 +157,9 @@ class ConstrainedSearch:
         return str(self.context.options.get("quantize")) not in FLOAT_MODES and not has_scales(self.module)
 
     def _usual(self) -> tuple[Form, SampleSource | None]:
-        given = self.context.find(CALIBRATION_TABLE)
-        if given is not None or not self._is_integer:
-            return Form(GIVEN if given is not None else NONE, self.module, given), None
+        table = self.context.find(CALIBRATION_TABLE)
+        if table is not None or not self._is_integer:
+            return Form(GIVEN if table is not None else NONE, self.module, table), None
         return self.preparations.usual()
 
     def _held_out(self) -> Sequence[int]:
@@ -192,8 +192,8 @@ class ConstrainedSearch:
         with open_pool(registry=self.context.registry) as pool:
             evaluations = self._evaluations(base, pool)
             everything = evaluations.graph.completed(evaluations.graph.layers)
-            whole = [replace(base, modes=dict.fromkeys(everything, mode)) for mode in modes]
-            found = constraint.first_met(iter(sorted(whole, key=lambda form: self._compiled(form)[1])))
+            uniform = [replace(base, modes=dict.fromkeys(everything, mode)) for mode in modes]
+            found = constraint.first_met(iter(sorted(uniform, key=lambda form: self._compiled(form)[1])))
             if found is None:
                 return
             mode = found.form.modes[everything[0]]
@@ -205,8 +205,10 @@ class ConstrainedSearch:
             evaluations.context.leave(LATENCY, milliseconds)
             points = sorted(evaluations.points(), key=lambda point: (point.cost, point.loss))
         cheaper = [one for one in points if one.cost < found.cycles / clock and one.floats]
-        rising = [one for place, one in enumerate(cheaper) if all(one.loss < other.loss for other in cheaper[:place])]
-        constraint.cheapest([replace(base, modes=dict.fromkeys(one.floats, mode)) for one in rising])
+        improving = [
+            one for place, one in enumerate(cheaper) if all(one.loss < other.loss for other in cheaper[:place])
+        ]
+        constraint.cheapest([replace(base, modes=dict.fromkeys(one.floats, mode)) for one in improving])
 
     def _evaluations(self, base: Form, pool: Any) -> Evaluations:
         context = replace(self.context, results={CALIBRATION_TABLE: base.table})

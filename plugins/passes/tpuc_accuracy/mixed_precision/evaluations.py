@@ -83,9 +83,9 @@ class Evaluations:
 
     def points(self) -> list[Point]:
         """Networks with more and more layers in float; only the Pareto front where latencies are known."""
-        asked = self.context.find(LATENCY)
-        if asked is not None:
-            return self._timed_points(cache(asked))
+        latency = self.context.find(LATENCY)
+        if latency is not None:
+            return self._timed_points(cache(latency))
         choices = list(dict.fromkeys([(), *map(self._without_moves, self.quiet())]))
         return [
             Point(one, mixed.cosine, -mixed.sqnr_db) for one, mixed in zip(choices, self.mixed(choices), strict=True)

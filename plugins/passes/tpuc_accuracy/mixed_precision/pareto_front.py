@@ -41,7 +41,7 @@ class Graph:
         chosen.update(name for name, around in self.followers.items() if around and around <= chosen)
         return tuple(name for name in self.order if name in chosen)
 
-    def neighbours(self, layers: Collection[str]) -> list[tuple[str, str]]:
+    def neighbors(self, layers: Collection[str]) -> list[tuple[str, str]]:
         """Pairs of layers that share a value: the cost of one depends on the other."""
         known = [name for name in self.layers if name in layers]
         return [pair for pair in combinations(known, 2) if any({*pair} <= shared for shared in self.shared)]
@@ -97,7 +97,7 @@ class ParetoFront:
         self._bits = bits[kept].astype(bool)
         self.choices = [completed[place] for place in kept]
         places = {name: place for place, name in enumerate(self.layers)}
-        self._pairs = [(places[a], places[b]) for a, b in self.graph.neighbours(self.layers)]
+        self._pairs = [(places[a], places[b]) for a, b in self.graph.neighbors(self.layers)]
 
     def find(self, most_measured: int, most_timed: int = FrontBudget.most_timed) -> list[int]:
         """The indices into `choices` of the front; all of them have been measured and timed. The first choice is ()."""
@@ -105,9 +105,9 @@ class ParetoFront:
             if len(self.timed) < most_timed:
                 self._time(place)
         noise = np.array([_noise(self.sources, choice) for choice in self.choices])
-        near = np.argsort(_behind(noise, self._times()), kind="stable")[:most_measured]
+        nearest = np.argsort(_noise_behind_front(noise, self._times()), kind="stable")[:most_measured]
         known = np.full(len(noise), np.inf)
-        places = sorted({0, *map(int, near)})
+        places = sorted({0, *map(int, nearest)})
         known[places] = self.measure([self.choices[place] for place in places])
         while True:
             front = front_of(known, self._times())
@@ -124,8 +124,8 @@ class ParetoFront:
         """The networks that fit the latency model: integers only, each layer, neighbors, and everything."""
         by_layers = {tuple(np.flatnonzero(row).tolist()): place for place, row in enumerate(self._bits)}
         singles = [(place,) for place in range(len(self.layers))]
-        wanted = [(), *singles, tuple(range(len(self.layers))), *self._pairs]
-        return list(dict.fromkeys(by_layers[layers] for layers in wanted if layers in by_layers))
+        probes = [(), *singles, tuple(range(len(self.layers))), *self._pairs]
+        return list(dict.fromkeys(by_layers[layers] for layers in probes if layers in by_layers))
 
     def _time(self, place: int) -> None:
         found = self.time(self.choices[place])
@@ -137,10 +137,10 @@ class ParetoFront:
         features = np.column_stack([np.ones(len(self._bits)), self._bits, *pairs]).astype(np.float64)
         places = [place for place, time in self.timed.items() if np.isfinite(time)]
         known = np.array([self.timed[place] for place in places])
-        seen = features[places]
-        squares = matmul(seen.T, seen) + _RIDGE * np.eye(seen.shape[1])
+        measured = features[places]
+        squares = matmul(measured.T, measured) + _RIDGE * np.eye(measured.shape[1])
         root = root_of_inverse(squares)
-        weights = matmul(root.T, matmul(root, matmul(seen.T, (known - known[0])[:, None])))
+        weights = matmul(root.T, matmul(root, matmul(measured.T, (known - known[0])[:, None])))
         result: Array = matmul(features, weights)[:, 0] + known[0]
         for place, time in self.timed.items():
             if np.isinf(time) and self._bits[place].sum() == 1:
@@ -164,7 +164,7 @@ def front_of(noise: Array, times: Array) -> list[int]:
     return result
 
 
-def _behind(noise: Array, times: Array) -> Array:
+def _noise_behind_front(noise: Array, times: Array) -> Array:
     """The ratio of each noise to the lowest at no more latency."""
     result = np.full(len(noise), np.inf)
     best = np.inf

@@ -105,17 +105,17 @@ def quiet(
         left = [source for source in sources if source.energy > 0 and not source.layers.issubset(floats)]
         ways = dict.fromkeys(tuple(name for name in move if name not in floats) for move in moves)
         fitting = [new for new in ways if 0 < len(new) <= most - len(floats)]
-        worth = {new: _gone(left, (*floats, *new)) / sum(map(costs, new)) for new in fitting}
-        best = max(worth, key=lambda new: worth[new], default=())
-        if not best or not worth[best]:
+        gains = {new: _gone(left, (*floats, *new)) / sum(map(costs, new)) for new in fitting}
+        best = max(gains, key=lambda new: gains[new], default=())
+        if not best or not gains[best]:
             return found
         floats = (*floats, *best)
         found.append(floats)
 
 
 def _gone(sources: Sequence[Source], floats: Sequence[str]) -> float:
-    together = set(floats)
-    return sum(source.energy for source in sources if source.layers <= together)
+    combined = set(floats)
+    return sum(source.energy for source in sources if source.layers <= combined)
 
 
 def _is_better(one: Point, other: Point) -> bool:

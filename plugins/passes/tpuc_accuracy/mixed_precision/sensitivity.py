@@ -92,20 +92,20 @@ class SensitivityJob(FakeJob):
 
         def one(index: int) -> list[Score]:
             exact = net.run(reader.read(index), integer=False, keep=True)
-            wanted = compared_outputs(net, exact)
+            exact_outputs = compared_outputs(net, exact)
             scores: list[Score] = []
             for layer, steps in zip(layers, affected, strict=True):
                 state = exact.copy()
                 net.run_step(layer, state, integer=True)
                 _finish(net, steps, state)
-                scores.append(score(compared_outputs(net, state), wanted))
+                scores.append(score(compared_outputs(net, state), exact_outputs))
             for slot, steps in zip(values, reached, strict=True):
                 state, array, grid = exact.copy(), exact.values[slot], net.grids[slot]
                 assert array is not None
                 assert grid is not None
                 state.values[slot] = grid.round(array)
                 _finish(net, steps, state)
-                scores.append(score(compared_outputs(net, state), wanted))
+                scores.append(score(compared_outputs(net, state), exact_outputs))
             return scores
 
         return lambda unit: [one(index) for index in unit]
@@ -129,7 +129,7 @@ class MixedJob(FakeJob):
 
         def one(index: int) -> list[Score]:
             sample = reader.read(index)
-            wanted = compared_outputs(net, net.run(sample, integer=False, keep=True))
+            exact_outputs = compared_outputs(net, net.run(sample, integer=False, keep=True))
             base = net.start(sample)
             scores: list[Score] = []
             for choice, scaled, start in zip(self.choices, elements, starts, strict=True):
@@ -138,7 +138,7 @@ class MixedJob(FakeJob):
                 for place in range(start if scores else 0, len(net.plan.steps)):
                     name = net.plan.steps[place].operation.name
                     net.run_step(place, state, integer=name not in choice and name not in self.floats)
-                scores.append(score(compared_outputs(net, state), wanted))
+                scores.append(score(compared_outputs(net, state), exact_outputs))
             return scores
 
         return lambda unit: [one(index) for index in unit]
@@ -214,10 +214,10 @@ def ways(net: FakeNetwork, found: Sequence[Source], elements: Collection[str]) -
     shared = [set(layers) for slot, layers in rounded(net).items() if net.plan.names.get(slot, "") in elements]
     result: list[tuple[str, ...]] = []
     for source in found:
-        together = set(source.layers)
-        while more := [layers for layers in shared if together & layers and not layers <= together]:
-            together.update(*more)
-        result.append(tuple(sorted(together, key=lambda name: order[name])))
+        combined = set(source.layers)
+        while more := [layers for layers in shared if combined & layers and not layers <= combined]:
+            combined.update(*more)
+        result.append(tuple(sorted(combined, key=lambda name: order[name])))
     return result
 
 
@@ -234,10 +234,10 @@ def compared_outputs(net: FakeNetwork, state: State) -> dict[str, Array]:
     return result
 
 
-def score(got: Mapping[str, Array], wanted: Mapping[str, Array]) -> Score:
+def score(got: Mapping[str, Array], exact_outputs: Mapping[str, Array]) -> Score:
     """The score of the outputs of one sample."""
     result = Score()
-    for name, reference in wanted.items():
+    for name, reference in exact_outputs.items():
         pair = finite_pair(got[name], reference)
         if pair is None:
             result += Score(0.0, 1, 0.0, math.inf)

@@ -19,7 +19,7 @@ from tpuc_lower.boundary.video import VideoFrames
 from tpuc_lower.boundary.video_terms import ByteTerms, FloatTerms
 
 _PLANES = {"rgb": "rgb", "bgr": "bgr", "rgba": "rgba", "gray": "y"} | dict.fromkeys(SENSOR_FORMATS, "rgbg")
-_COLOURS = ("rgb", "bgr")
+_COLORS = ("rgb", "bgr")
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Format:
         """True if pixels in the order `wanted` can be computed from it."""
         if self.is_sensor or wanted in SENSOR_FORMATS:
             return self.is_sensor and wanted in SENSOR_FORMATS
-        return wanted == self.pixels or (wanted in _COLOURS and self.pixels != "gray")
+        return wanted == self.pixels or (wanted in _COLORS and self.pixels != "gray")
 
     def shape(self, batch: int, rows: int, columns: int) -> tuple[int, int, int, int]:
         """Extents of the bytes of images."""
@@ -213,8 +213,8 @@ class ImageBytes:
         dims = pixels.tensor.dims
         made_by = pixels.defining
         is_piece = pixels is self.raw or (made_by is not None and made_by.operands[0] is self.raw)
-        is_whole = self.format.layout == "nchw" and dims[1] == 1 and dims[2:] == self.raw.tensor.dims[2:]
-        parts = over_lanes(dims, self.target.lanes) if is_piece and is_whole else None
+        is_unchanged = self.format.layout == "nchw" and dims[1] == 1 and dims[2:] == self.raw.tensor.dims[2:]
+        parts = over_lanes(dims, self.target.lanes) if is_piece and is_unchanged else None
         if parts is None:
             return rows_of(dims)
         return dims if dims[0] == 1 else parts

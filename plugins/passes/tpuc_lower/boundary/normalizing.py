@@ -29,11 +29,11 @@ def fuse_image(module: Module, operation: Operation, format_name: str, target: I
         _casts_first(image, result)
     for user in result.users:
         if isinstance(user.op, tpu.Cast) and (user.result.tensor.is_quantised or not target.has_f32):
-            _take_over(user, sensor.stored(user) if sensor else _quantised(image, user))
+            _take_over(user, sensor.stored(user) if sensor else _quantized(image, user))
     if result.uses:
         if not (target.has_f32 or sensor):
             _refuse_floats(operation)
-        _take_over(operation, sensor.floats() if sensor else _normalised(image))
+        _take_over(operation, sensor.floats() if sensor else _normalized(image))
     else:
         operation.erase()
 
@@ -76,7 +76,7 @@ def _take_over(old: Operation, value: Value) -> None:
     value.defining.location = Location((old.name,))
 
 
-def _quantised(image: ImageBytes, cast: Operation) -> Value:
+def _quantized(image: ImageBytes, cast: Operation) -> Value:
     """The result of `cast` on normalized pixels, by tables: one for all channels where that is enough."""
     channels = image.channels
     columns = preprocess_of(image.old, image.dims).normalise(np.arange(256).repeat(channels).reshape(256, channels))
@@ -119,10 +119,10 @@ def _spread(image: ImageBytes, pixels: Value) -> Value:
     return image.build.op(tpu.Reshape(shape=spread), [pixels], TensorType(spread, PIXELS), "rows")
 
 
-def _normalised(image: ImageBytes) -> Value:
+def _normalized(image: ImageBytes) -> Value:
     """The float32 values: pixels minus mean, times scale, rounded after each step."""
-    said = preprocess_of(image.old, image.dims)
-    mean, scale = (np.array(numbers, np.float32) for numbers in (said.mean, said.scale))
+    preprocess = preprocess_of(image.old, image.dims)
+    mean, scale = (np.array(numbers, np.float32) for numbers in (preprocess.mean, preprocess.scale))
     value = image.build.op(tpu.Cast(), [image.pixels], TensorType(image.dims, F32), "f32")
     if mean.any():
         value = _per_channel(image, value, mean, tpu.AddConst(const_val=-float(mean[0])), tpu.Sub(), "mean")

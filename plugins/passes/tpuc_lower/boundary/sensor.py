@@ -34,11 +34,13 @@ class SensorFrames:
     def __init__(self, image: ImageBytes) -> None:
         self._image, self._build = image, image.build
         self._places = SENSOR_FORMATS[image.format.pixels]
-        said = preprocess_of(image.old, image.dims)
-        self._mean, self._scale = (np.resize(np.array(numbers, np.float32), 4) for numbers in (said.mean, said.scale))
+        preprocess = preprocess_of(image.old, image.dims)
+        self._mean, self._scale = (
+            np.resize(np.array(numbers, np.float32), 4) for numbers in (preprocess.mean, preprocess.scale)
+        )
         self._maps: dict[tuple[int, int], Value] = {}
         self._tables: dict[tuple[bytes, ElementType], Value] = {}
-        self._normalised = said.normalise(np.arange(SENSOR_VALUES).repeat(4).reshape(SENSOR_VALUES, 4))
+        self._normalized = preprocess.normalise(np.arange(SENSOR_VALUES).repeat(4).reshape(SENSOR_VALUES, 4))
 
     def floats(self) -> Value:
         """The float32 values: sensor values minus mean, times scale, rounded after each step."""
@@ -49,9 +51,9 @@ class SensorFrames:
         element = cast.result.tensor.element
         if self._image.target.has_f32:
             return self._joined(lambda index: self._do(cast.op, [self._float(index)], element, "stored"))
-        type = TensorType(self._normalised.shape, F32)
+        type = TensorType(self._normalized.shape, F32)
         node = Node(cast.op, (type,), (TensorType(type.dims, element),), cast.name)
-        entries = cast.op.evaluate(node, [self._normalised])[0]
+        entries = cast.op.evaluate(node, [self._normalized])[0]
         return self._joined(lambda index: self._of_tables(index, entries[:, index], element))
 
     def _joined(self, channel: Callable[[int], Value]) -> Value:
@@ -96,7 +98,7 @@ class SensorFrames:
         """
         type, factor = TensorType((SENSOR_VALUES,), element), self._scale[index]
         for more in (np.float32(part) * factor for part in _MOVES):
-            upper = stored(self._normalised[::LOWS, index] - more, type)
+            upper = stored(self._normalized[::LOWS, index] - more, type)
             lower = stored(np.arange(LOWS, dtype=np.float32) * factor + more, type)
             total = stored((as_float(upper)[:, None] + as_float(lower)).reshape(-1), type)
             if np.array_equal(total, entries):

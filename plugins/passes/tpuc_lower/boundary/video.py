@@ -30,18 +30,18 @@ class VideoFrames:
     def channel(self, name: str) -> Value:
         """Red, green or blue as bytes `[n, 1, h, w]`; `name` is the first letter."""
         n, half, rows, width = self._shape
-        colours = self._colours[name]  # of all channels, while brightness is loaded, which takes longest
-        value = self._arithmetic.pixels(self._brightness, colours, (n, half, rows, width // 2, 2))
+        colors = self._colors[name]  # of all channels, while brightness is loaded, which takes longest
+        value = self._arithmetic.pixels(self._brightness, colors, (n, half, rows, width // 2, 2))
         return self._reshaped(value, (n, 1, 2 * half, width), name)
 
     @cached_property
-    def _colours(self) -> Mapping[str, Parts]:
+    def _colors(self) -> Mapping[str, Parts]:
         """The chroma terms of each channel."""
         found: dict[str, Parts] = {}
         for name in self._channels:
-            maps = [colour for channel, colour in video_terms() if channel == name]
+            maps = [color for channel, color in video_terms() if channel == name]
             found[name] = reduce(
-                self._arithmetic.sum, [self._arithmetic.colour(name, colour, self._map(colour)) for colour in maps]
+                self._arithmetic.sum, [self._arithmetic.color(name, color, self._map(color)) for color in maps]
             )
         return found
 
@@ -51,9 +51,9 @@ class VideoFrames:
         rows = self._part(self._raw, (0, 0, 0, 0), (n, 1, 2 * half, width))
         return self._arithmetic.brightness(self._reshaped(rows, self._shape, "y_rows"))
 
-    def _map(self, colour: str) -> Value:
+    def _map(self, color: str) -> Value:
         """The bytes of one chroma component, one row per channel: `[n, h / 2, 1, w / 2]`."""
-        return self._maps["uv".index(colour) if self._format.u_first else "vu".index(colour)]
+        return self._maps["uv".index(color) if self._format.u_first else "vu".index(color)]
 
     @cached_property
     def _maps(self) -> tuple[Value, Value]:

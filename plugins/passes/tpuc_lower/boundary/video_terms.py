@@ -49,7 +49,7 @@ class VideoArithmetic(ABC):
         """The luma term of all channels."""
 
     @abstractmethod
-    def colour(self, channel: str, colour: str, pixels: Value) -> Parts:
+    def color(self, channel: str, color: str, pixels: Value) -> Parts:
         """The term of a chroma byte in one channel."""
 
     @abstractmethod
@@ -57,7 +57,7 @@ class VideoArithmetic(ABC):
         """The exact sum."""
 
     @abstractmethod
-    def pixels(self, brightness: Parts, colours: Parts, blocks: Blocks) -> Value:
+    def pixels(self, brightness: Parts, colors: Parts, blocks: Blocks) -> Value:
         """The sum rounded half up to a byte, saturated: `[n, c, rows, columns * w]`."""
 
     def _do(self, op: Op, operands: list[Value], element: ScalarType | Uniform, what: str) -> Value:
@@ -89,25 +89,25 @@ class ByteTerms(VideoArithmetic):
             return self._do(line, [pixels], PIXELS, "y_high")
         return self._looked_up(pixels, entries, PIXELS, "y_high")
 
-    def colour(self, channel: str, colour: str, pixels: Value) -> Parts:
-        term, what = self._terms[channel, colour], f"{channel}{colour}"
+    def color(self, channel: str, color: str, pixels: Value) -> Parts:
+        term, what = self._terms[channel, color], f"{channel}{color}"
         factor = round(term.factor * (1 << FRACTION_BITS))
         rest = term.values - factor * (np.arange(256) - _SIGN)
-        return Part(self._difference(pixels, colour), factor), Part(self._rest(pixels, colour, rest, what))
+        return Part(self._difference(pixels, color), factor), Part(self._rest(pixels, color, rest, what))
 
-    def _difference(self, pixels: Value, colour: str) -> Value:
+    def _difference(self, pixels: Value, color: str) -> Value:
         if pixels not in self._differences:
             op = tpu.AddConst(const_val=-float(_SIGN))
-            self._differences[pixels] = self._do(op, [pixels], _STEPS, f"{colour}_difference")
+            self._differences[pixels] = self._do(op, [pixels], _STEPS, f"{color}_difference")
         return self._differences[pixels]
 
-    def _rest(self, pixels: Value, colour: str, entries: Array, what: str) -> Value:
+    def _rest(self, pixels: Value, color: str, entries: Array, what: str) -> Value:
         """The remainder, by a product with a shift or a table."""
         factors = shifted_product(entries)
         if factors is None:
             return self._looked_up(pixels, entries.astype(np.int8), _STEPS, f"{what}_rest")
         op = tpu.MulShift(multiplier=factors[0], rshift=factors[1], round_mode="HalfUp")
-        return self._do(op, [self._difference(pixels, colour)], _STEPS, f"{what}_rest")
+        return self._do(op, [self._difference(pixels, color)], _STEPS, f"{what}_rest")
 
     def _looked_up(self, pixels: Value, entries: Array, element: Uniform, what: str) -> Value:
         table = self._build.weight(f"{what}_table", entries.reshape(1, 1, 1, 256), element)
@@ -116,12 +116,12 @@ class ByteTerms(VideoArithmetic):
     def sum(self, left: Parts, right: Parts) -> Parts:
         return left + right
 
-    def pixels(self, brightness: Parts, colours: Parts, blocks: Blocks) -> Value:
+    def pixels(self, brightness: Parts, colors: Parts, blocks: Blocks) -> Value:
         n, c, rows, w, columns = blocks
         small = (n, c, 1, w, 1)
         operands = [self._reshaped(part.value, blocks, "y_blocks") for part in brightness]
-        operands += [self._reshaped(part.value, small, "colours") for part in colours]
-        factors = tuple(part.factor for part in (*brightness, *colours))
+        operands += [self._reshaped(part.value, small, "colours") for part in colors]
+        factors = tuple(part.factor for part in (*brightness, *colors))
         pixels = self._do(tpu.Add(multipliers=factors, rshifts=(FRACTION_BITS,)), operands, PIXELS, "pixels")
         return self._reshaped(pixels, (n, c, rows, columns * w), "pixels_rows")
 
@@ -143,26 +143,26 @@ class FloatTerms(VideoArithmetic):
     """Products of float32, rounded to multiples of 1/16, whose sums are exact."""
 
     def brightness(self, pixels: Value) -> Parts:
-        return self.colour("", "y", pixels)
+        return self.color("", "y", pixels)
 
-    def colour(self, channel: str, colour: str, pixels: Value) -> Parts:
-        term = self._terms[channel, colour]
-        value = self._do(tpu.Cast(), [pixels], F32, f"{colour}_f32")
+    def color(self, channel: str, color: str, pixels: Value) -> Parts:
+        term = self._terms[channel, color]
+        value = self._do(tpu.Cast(), [pixels], F32, f"{color}_f32")
         for op in (
             tpu.AddConst(const_val=-float(term.zero), do_relu=term.is_positive),
             tpu.MulConst(const_val=term.factor),
             tpu.AddConst(const_val=_ROUNDING),
             tpu.AddConst(const_val=-_ROUNDING),
         ):
-            value = self._do(op, [value], F32, f"{channel}{colour}_term")
+            value = self._do(op, [value], F32, f"{channel}{color}_term")
         return (Part(value),)
 
     def sum(self, left: Parts, right: Parts) -> Parts:
         return (Part(self._do(tpu.Add(), [left[0].value, right[0].value], F32, "sum")),)
 
-    def pixels(self, brightness: Parts, colours: Parts, blocks: Blocks) -> Value:
+    def pixels(self, brightness: Parts, colors: Parts, blocks: Blocks) -> Value:
         n, c, rows, w, columns = blocks
         type, op = TensorType((n, c, rows, columns * w), F32), tpu.Upsample(scale_h=rows, scale_w=columns)
-        doubled = self._build.op(op, [colours[0].value], type, "doubled")
+        doubled = self._build.op(op, [colors[0].value], type, "doubled")
         (total,) = self.sum(brightness, (Part(doubled),))
         return self._do(tpu.Cast(), [total.value], PIXELS, "pixels")

@@ -82,13 +82,13 @@ class Cells:
 
     def lowering(self, op: Op, mode: str) -> Lowering[Any] | None:
         """The lowering of the chip or one of its families, for the op or for its kind."""
-        cell = self.registry.lowering(self.chip, op, mode)
-        return None if cell is None else cell.value
+        entry = self.registry.lowering(self.chip, op, mode)
+        return None if entry is None else entry.value
 
     def legalisation(self, op: Op) -> Legalisation[Any] | None:
         """The legalization of the chip, of one of its families, or the one for every chip."""
-        cell = self.registry.legalisation(self.chip, op)
-        return None if cell is None else cell.value
+        entry = self.registry.legalisation(self.chip, op)
+        return None if entry is None else entry.value
 
     def cpu_function(self, operation: Operation) -> CpuFunction[Any] | None:
         """The function of the chip's runtime for such ops."""
@@ -115,7 +115,7 @@ class Cells:
             if function is None or not function.index_inputs or not self._is_left(module, operation, function):
                 continue
             for index in function.index_inputs:
-                source = input_behind(operation.operands[index])
+                source = source_input(operation.operands[index])
                 assert source is not None
                 least = min(one.tensor.dims[0] for at, one in enumerate(operation.operands) if at != index)
                 found[source] = min(found.get(source, least), least)
@@ -127,14 +127,14 @@ class Cells:
         if not (function.is_usual or named) or _cpu_refusal(function, module, operation, alone=False) is not None:
             return False
         mode = self.mode_of(operation)
-        cell = self.lowering(operation.op, mode)
-        return cell is None or cell.refuse(self.node(module, operation, mode)) is not None
+        entry = self.lowering(operation.op, mode)
+        return entry is None or entry.refuse(self.node(module, operation, mode)) is not None
 
     def reads_as_index(self, operation: Operation, place: int | None, inputs: Collection[Operation]) -> bool:
         """Does it choose by one of these inputs, at a place or any, through a function of the runtime?"""
         function = self.cpu_function(operation)
         places = function.index_inputs if function is not None else ()
-        return any(input_behind(operation.operands[one]) in inputs for one in places if place in (one, None))
+        return any(source_input(operation.operands[one]) in inputs for one in places if place in (one, None))
 
     def cpu_way_out(self, module: Module, operation: Operation) -> str:
         """The advice after the refusal of a node: that the runtime could compute it and at what cost, or why not."""
@@ -178,14 +178,14 @@ class Cells:
     def _read_as_f32(self, module: Module, operation: Operation) -> bool:
         """True if all readers of an operation's results want float32, or move them to readers that do."""
         uses = [use for result in operation.results for use in result.uses]
-        return all(user is module.main.terminator or self._wants_f32(module, user, index) for user, index in uses)
+        return all(user is module.main.terminator or self._requires_f32(module, user, index) for user, index in uses)
 
-    def _wants_f32(self, module: Module, user: Operation, index: int) -> bool:
+    def _requires_f32(self, module: Module, user: Operation, index: int) -> bool:
         if states(user.op, StridedView, Concatenates) and user.name not in self.modes:
             return self._read_as_f32(module, user)
         mode = self.mode_of(user)
-        cell, node = self.lowering(user.op, mode), self.node(module, user, mode)
-        return cell is not None and cell.refuse(node) is None and cell.requires(node)[index] is Wants.FLOAT
+        entry, node = self.lowering(user.op, mode), self.node(module, user, mode)
+        return entry is not None and entry.refuse(node) is None and entry.requires(node)[index] is Wants.FLOAT
 
     def refusal(self, operation: Operation, mode: str, reason: str) -> str:
         """The text of a refusal, without a full stop."""
@@ -197,7 +197,7 @@ def _word(operation: Operation) -> str:
     return operation.op.name.partition(".")[2]
 
 
-def input_behind(value: Value) -> Operation | None:
+def source_input(value: Value) -> Operation | None:
     """The input of the network that a value is, maybe reshaped."""
     source = value.defining
     while source is not None and isinstance(source.op, ShapeOnly):
@@ -212,14 +212,14 @@ def _cpu_refusal(function: CpuFunction[Any], module: Module, operation: Operatio
         if constant is None or (constant < 0).any():
             return "its indices must be constants from 0 on"
     for index in function.index_inputs:
-        source = input_behind(operation.operands[index])
+        source = source_input(operation.operands[index])
         if source is None:
             return "its indices must be an input of the network"
         if alone and any(user.op.name != operation.op.name or place != index for user, place in uses_of(source.result)):
             return "other ops read the input of its indices too"
-    given = function.results
-    if any(result.uses for result in operation.results[given:]):
-        return f"only the first {given} of its {len(operation.results)} results come out"
+    count = function.results
+    if any(result.uses for result in operation.results[count:]):
+        return f"only the first {count} of its {len(operation.results)} results come out"
     return function.refuse(operation.node())
 
 
@@ -258,17 +258,17 @@ def uses_of(value: Value) -> Iterator[tuple[Operation, int]]:
 
 def check_results(kind: str, operation: Operation, culprit: object, results: object) -> None:
     """Raise BrokenPromise unless these values can replace the results of an operation."""
-    said = f"{kind} of {operation.op.name} '{operation.name}' returns"
+    subject = f"{kind} of {operation.op.name} '{operation.name}' returns"
     values = cast("Sequence[Any]", results) if isinstance(results, Sequence) else None
     if values is None or not all(isinstance(value, Value) for value in values):
-        shown = [type(value).__name__ for value in values] if values is not None else f"a {_kind_of(results)}"
-        raise BrokenPromise(f"{said} {shown}; return a sequence of what the builder gave", culprit)
+        returned = [type(value).__name__ for value in values] if values is not None else f"a {_kind_of(results)}"
+        raise BrokenPromise(f"{subject} {returned}; return a sequence of what the builder gave", culprit)
     if len(values) != len(operation.results):
-        raise BrokenPromise(f"{said} {len(values)} values; the op has {len(operation.results)} results", culprit)
+        raise BrokenPromise(f"{subject} {len(values)} values; the op has {len(operation.results)} results", culprit)
     for value, result in zip(values, operation.results, strict=True):
         if isinstance(result.type, TensorType) and value.tensor.shape != result.type.shape:
             raise BrokenPromise(
-                f"{said} a value of {value.tensor.shape}; the op's result is {result.type.shape}", culprit
+                f"{subject} a value of {value.tensor.shape}; the op's result is {result.type.shape}", culprit
             )
 
 

@@ -77,7 +77,7 @@ class Lowerer:
         self.exact = cells.chip.compute_type
         self.body: list[Operation] = []
         self.values: dict[Value, Value] = {}
-        self.stated: set[Value] = set()  # integers whose type the network says itself
+        self.prequantized: set[Value] = set()  # integers whose type the network gives
         self.casts: dict[tuple[Value, Any, tpu.Cast], Value] = {}
         self.names = {name for one in module.main.operations for name in one.location.names}
 
@@ -107,7 +107,7 @@ class Lowerer:
                 self._leave(operation)
             else:
                 self._lower(choice, choice.cell)
-            self.stated.update(self.values[result] for result in operation.results if _is_stated(result))
+            self.prequantized.update(self.values[result] for result in operation.results if _is_prequantized(result))
         results = [self._result(value, index) for index, value in enumerate(outputs)]
         terminator.set_operands(results)
         for operation in self.body:
@@ -142,12 +142,12 @@ class Lowerer:
                 continue
             usual = self.exact if operation in leads_to_index else self.mode
             mode = self.cells.mode_of(operation, usual)
-            cell = self.cells.lowering(operation.op, mode)
-            reason = NO_LOWERING if cell is None else cell.refuse(self._node(operation, (), mode))
+            rule = self.cells.lowering(operation.op, mode)
+            reason = NO_LOWERING if rule is None else rule.refuse(self._node(operation, (), mode))
             if reason is None and self.cells.reads_as_index(operation, None, indices):
-                cell = None
+                rule = None
             if reason is None or self.cells.goes_to_cpu(self.module, operation):
-                choices[operation] = Choice(operation, mode, cell if reason is None else None)
+                choices[operation] = Choice(operation, mode, rule if reason is None else None)
             else:
                 refusals.append(
                     self.cells.refusal(operation, mode, reason) + self.cells.cpu_way_out(self.module, operation)
@@ -161,22 +161,22 @@ class Lowerer:
         change integers.
         """
         found: set[Operation] = set()
-        wants = functools.cache(self._wants)  # an operation with many operands is asked about each of them
+        requirements = functools.cache(self._requirements)  # asked for each operand of an operation
         for operation in reversed(self.module.main.operations[:-1]):
             uses = [use for result in operation.results for use in result.uses]
             if is_kept(operation) or not uses or self.cells.lowering(operation.op, self.exact) is None:
                 continue
-            moves = isinstance(operation.op, Elementwise) or wants(operation)[0] is Wants.AS_IS
-            if moves and all(user in found or wants(user)[index] in _WHOLE for user, index in uses):
+            moves = isinstance(operation.op, Elementwise) or requirements(operation)[0] is Wants.AS_IS
+            if moves and all(user in found or requirements(user)[index] in _WHOLE for user, index in uses):
                 found.add(operation)
         return found
 
-    def _wants(self, operation: Operation) -> Sequence[Wants]:
+    def _requirements(self, operation: Operation) -> Sequence[Wants]:
         """The types that an operation's cell in the usual mode requires of its operands."""
         mode = self.cells.mode_of(operation)
-        cell, node = self.cells.lowering(operation.op, mode), self._node(operation, (), mode)
+        rule, node = self.cells.lowering(operation.op, mode), self._node(operation, (), mode)
         plain = (Wants.MODE,) * max(len(operation.operands), 1)
-        return plain if cell is None or cell.refuse(node) is not None else cell.requires(node) or plain
+        return plain if rule is None or rule.refuse(node) is not None else rule.requires(node) or plain
 
     def _copy(self, operation: Operation) -> None:
         operands = [self.values.get(operand, operand) for operand in operation.operands]
@@ -194,13 +194,13 @@ class Lowerer:
     def _convert(self, operation: Operation) -> None:
         """Lower a cast that the network itself states; nothing where its operand already has that type."""
         value, result = self.values[operation.operands[0]], operation.result.tensor
-        wanted = result if result.is_quantised else self.chip.float_type(result, "f32")
-        if value.tensor.is_quantised != wanted.is_quantised:
+        target = result if result.is_quantised else self.chip.float_type(result, "f32")
+        if value.tensor.is_quantised != target.is_quantised:
             op = operation.op
             cast = tpu.Cast(round_mode=op.rounding().value) if isinstance(op, Quantise) else tpu.Cast()
-            value = self._new_cast(value, wanted, operation.name, cast)
-        elif wanted.is_quantised and value.tensor.element != wanted.element:
-            value = self._requantised(value, wanted, operation.name)
+            value = self._new_cast(value, target, operation.name, cast)
+        elif target.is_quantised and value.tensor.element != target.element:
+            value = self._requantized(value, target, operation.name)
         self.values[operation.result] = value
 
     def append(self, operation: Operation) -> None:
@@ -246,32 +246,32 @@ class Lowerer:
             self.casts[key] = _Builder(self, operand.name).weight(storage.name, array, storage.name)
         return self.casts[key]
 
-    def _lower(self, choice: Choice, cell: Lowering[Any]) -> None:
+    def _lower(self, choice: Choice, rule: Lowering[Any]) -> None:
         operation, mode = choice.operation, choice.mode
-        wants = cell.requires(self._node(operation, (), mode))
+        requirements = rule.requires(self._node(operation, (), mode))
         if is_postprocess(operation) or self._joins_as_floats(operation, mode):
-            wants = [self._float_instead(*one) for one in zip(operation.operands, wants, strict=True)]
+            requirements = [self._float_instead(*one) for one in zip(operation.operands, requirements, strict=True)]
         operands = tuple(
-            self._operand(operand, want, mode) for operand, want in zip(operation.operands, wants, strict=True)
+            self._operand(operand, want, mode) for operand, want in zip(operation.operands, requirements, strict=True)
         )
         node = self._node(operation, operands, mode)
         build = _Builder(self, operation.name, operation.location.names)
         try:
-            results = cell.lower(node, build)
+            results = rule.lower(node, build)
         except ValueError as error:
             raise Unsupported(f"node '{operation.name}': {operation.op.name} {mode}: {error}") from error
-        check_results(f"{mode} lowering", operation, cell, results)
+        check_results(f"{mode} lowering", operation, rule, results)
         for old, new in zip(operation.results, results, strict=True):
-            self.values[old] = self._as_stated(operation, old, new)
+            self.values[old] = self._as_prequantized(operation, old, new)
 
-    def _as_stated(self, operation: Operation, result: Value, value: Value) -> Value:
+    def _as_prequantized(self, operation: Operation, result: Value, value: Value) -> Value:
         """Convert a lowered result to the type that the network states. Rounding and saturation belong to the meaning
         of such a value; a folded relu is nothing else.
         """
-        if self.mode in FLOAT_MODES or not _is_stated(result):
+        if self.mode in FLOAT_MODES or not _is_prequantized(result):
             return value
-        wanted = self.chip.quantise(result.tensor, self.mode, result.name)
-        if _same_numbers(value.tensor.element, wanted.element):
+        target = self.chip.quantise(result.tensor, self.mode, result.name)
+        if _same_numbers(value.tensor.element, target.element):
             return value
         made = value.defining
         if made is not None and made.location.names == (result.name,):
@@ -279,33 +279,33 @@ class Lowerer:
                 (self.unique(f"{result.name}_{value.tensor.storage.name}"),)
             )  # the name is that of the stored value
             self.names.add(made.name)
-            return self._stored_as(value, wanted, result.name, _rounding(operation.op))
-        return self._stored_as(value, wanted, self.unique(f"{result.name}_stored"), _rounding(operation.op))
+            return self._stored_as(value, target, result.name, _rounding(operation.op))
+        return self._stored_as(value, target, self.unique(f"{result.name}_stored"), _rounding(operation.op))
 
-    def _stored_as(self, value: Value, wanted: TensorType, name: str, rounding: RoundMode) -> Value:
+    def _stored_as(self, value: Value, target: TensorType, name: str, rounding: RoundMode) -> Value:
         if value.tensor.is_quantised:
-            return self._requantised(value, wanted, name)
+            return self._requantized(value, target, name)
         op = tpu.Cast(round_mode=rounding)
-        return self._before_reshape(value, wanted, name, op) or self._new_cast(value, wanted, name, op)
+        return self._before_reshape(value, target, name, op) or self._new_cast(value, target, name, op)
 
-    def _requantised(self, value: Value, wanted: TensorType, name: str) -> Value:
+    def _requantized(self, value: Value, target: TensorType, name: str) -> Value:
         """Integers with another scale, zero point or width: a product with 1 by the chip's lowering, through floats
         where there is none.
         """
         op, type_ = top.MulConst(const_val=1.0), value.tensor
-        cell = self.cells.lowering(op, self.mode)
-        node = LoweringNode(op, (type_,), (wanted,), name, (value,), (None,), self.mode, self.chip, (name,))
-        if cell is not None and type_.storage.bits == wanted.storage.bits and cell.refuse(node) is None:
-            (result,) = cell.lower(node, _Builder(self, name))
-            if result.tensor.element == wanted.element:
+        rule = self.cells.lowering(op, self.mode)
+        node = LoweringNode(op, (type_,), (target,), name, (value,), (None,), self.mode, self.chip, (name,))
+        if rule is not None and type_.storage.bits == target.storage.bits and rule.refuse(node) is None:
+            (result,) = rule.lower(node, _Builder(self, name))
+            if result.tensor.element == target.element:
                 return result
             raise BrokenPromise(
                 f"{self.mode} lowering of {op.name} '{name}' returns a value of {result.tensor.element}; the network "
-                f"states {wanted.element}",
-                cell,
+                f"states {target.element}",
+                rule,
             )
         real = self.cast(value, self.chip.float_type(type_, "f32"))
-        return self._new_cast(real, wanted, name, tpu.Cast(round_mode="HalfToEven"))
+        return self._new_cast(real, target, name, tpu.Cast(round_mode="HalfToEven"))
 
     def _joins_as_floats(self, operation: Operation, mode: str) -> bool:
         """True if it concatenates integers of several scales and returns floats."""
@@ -335,64 +335,64 @@ class Lowerer:
         has_scale = isinstance(operand.tensor.element, (Calibrated, Uniform))
         if type_.is_quantised and not has_scale:
             return value
-        wanted = self.chip.quantise(operand.tensor, mode, operand.name)
+        target = self.chip.quantise(operand.tensor, mode, operand.name)
         # A lowering may choose scale and sign of what was only calibrated.
-        if type_.is_quantised and type_.storage.bits == wanted.storage.bits:
+        if type_.is_quantised and type_.storage.bits == target.storage.bits:
             return value
-        return self.cast(value, wanted)
+        return self.cast(value, target)
 
-    def cast(self, value: Value, wanted: TensorType, op: tpu.Cast = _CAST) -> Value:
+    def cast(self, value: Value, target: TensorType, op: tpu.Cast = _CAST) -> Value:
         """The value in another element type; casts are shared."""
         type_ = value.tensor
-        both = type_.is_quantised and wanted.is_quantised
-        if type_.element == wanted.element if both else _stores_alike(type_, wanted):
+        both = type_.is_quantised and target.is_quantised
+        if type_.element == target.element if both else _stores_alike(type_, target):
             return value
-        key = (value, wanted.element, op)
+        key = (value, target.element, op)
         if key not in self.casts:
             # MLIR spells the storage i8 or u8 inside uniform types, i8 or ui8 outside; names follow the storage.
-            name = self.unique(f"{value.name}_{wanted.storage.name}")
+            name = self.unique(f"{value.name}_{target.storage.name}")
             self.casts[key] = (
-                self._requantised(value, wanted, name)
+                self._requantized(value, target, name)
                 if both
-                else self._before_reshape(value, wanted, name, op) or self._new_cast(value, wanted, name, op)
+                else self._before_reshape(value, target, name, op) or self._new_cast(value, target, name, op)
             )
         return self.casts[key]
 
-    def _before_reshape(self, value: Value, wanted: TensorType, name: str, op: tpu.Cast) -> Value | None:
+    def _before_reshape(self, value: Value, target: TensorType, name: str, op: tpu.Cast) -> Value | None:
         """Place a narrowing cast of a reshaped element-wise result before the reshape, so that the producing op may
         store it narrow. Other casts stay next to their users, as do those that fill more lanes there.
         """
         reshape = value.defining
-        if wanted.storage.bits >= value.tensor.storage.bits or isinstance(wanted.element, UniformPerAxis):
+        if target.storage.bits >= value.tensor.storage.bits or isinstance(target.element, UniformPerAxis):
             return None
         if reshape is None or not isinstance(reshape.op, tpu.Reshape) or not _is_elementwise(reshape.operands[0]):
             return None
         source = reshape.operands[0]
         if self._used_lanes(source) < self._used_lanes(value):
             return None
-        narrow = self.cast(source, wanted.with_shape(source.tensor.dims), op)
-        return _Builder(self, name)(reshape.op, [narrow], wanted)
+        narrow = self.cast(source, target.with_shape(source.tensor.dims), op)
+        return _Builder(self, name)(reshape.op, [narrow], target)
 
     def _used_lanes(self, value: Value) -> int:
         """The number of lanes that the channels of a value occupy."""
         return min((*value.tensor.dims, 1, 1)[1], self.chip.lanes)
 
-    def _new_cast(self, value: Value, wanted: TensorType, name: str, op: tpu.Cast = _CAST) -> Value:
+    def _new_cast(self, value: Value, target: TensorType, name: str, op: tpu.Cast = _CAST) -> Value:
         """A cast by the chip's lowering of `tpu.Cast`, else a plain Cast with its scale."""
         build = _Builder(self, name)
-        cell = self.cells.lowering(op, self.mode)
-        if cell is None:
-            return build(op, [value], wanted)
-        if value in self.stated and not wanted.is_quantised:
+        rule = self.cells.lowering(op, self.mode)
+        if rule is None:
+            return build(op, [value], target)
+        if value in self.prequantized and not target.is_quantised:
             op = replace(op, round_mode="HalfToEven")
-        node = LoweringNode(op, (value.tensor,), (wanted,), name, (value,), (None,), self.mode, self.chip)
-        reason = cell.refuse(node)
+        node = LoweringNode(op, (value.tensor,), (target,), name, (value,), (None,), self.mode, self.chip)
+        reason = rule.refuse(node)
         if reason is not None:
             raise Unsupported(
-                f"value '{value.name}': {op.name} to {wanted.storage} on {self.chip.name}: {reason}; choose another "
+                f"value '{value.name}': {op.name} to {target.storage} on {self.chip.name}: {reason}; choose another "
                 "mode for the ops that use it"
             )
-        (result,) = cell.lower(node, build)
+        (result,) = rule.lower(node, build)
         return result
 
     def _result(self, value: Value, index: int) -> Value:
@@ -412,25 +412,25 @@ class Lowerer:
         return free_name(name, lambda name: name in self.names or name in self.module.weights)
 
 
-def _stores_alike(type_: TensorType, wanted: TensorType) -> bool:
+def _stores_alike(type_: TensorType, target: TensorType) -> bool:
     """True if both types are scaled integers or neither is, with elements stored the same way."""
-    return type_.shape_only() == wanted.shape_only() and type_.is_quantised == wanted.is_quantised
+    return type_.shape_only() == target.shape_only() and type_.is_quantised == target.is_quantised
 
 
-def _same_numbers(element: ElementType, wanted: ElementType) -> bool:
+def _same_numbers(element: ElementType, target: ElementType) -> bool:
     """True if both types represent the same numbers, such as signed and unsigned bytes with zero points 128 apart."""
-    if not isinstance(element, Uniform) or not isinstance(wanted, Uniform):
-        return element == wanted
-    spans = [tuple(bound - one.zero_point for bound in one.bounds) for one in (element, wanted)]
-    return element.scale == wanted.scale and spans[0] == spans[1]
+    if not isinstance(element, Uniform) or not isinstance(target, Uniform):
+        return element == target
+    spans = [tuple(bound - one.zero_point for bound in one.bounds) for one in (element, target)]
+    return element.scale == target.scale and spans[0] == spans[1]
 
 
 def _rounding(op: Op) -> RoundMode:
-    """The rounding of a stated value that is computed in floats: half to even, except for TFLite's integers."""
+    """The rounding of a pre-quantized value that is computed in floats: half to even, except for TFLite's integers."""
     return "HalfAwayFromZero" if isinstance(op, Rescales) and op.round_mode != "HalfToEven" else "HalfToEven"
 
 
-def _is_stated(value: Value) -> bool:
+def _is_prequantized(value: Value) -> bool:
     return isinstance(value.type, TensorType) and isinstance(value.type.element, Uniform)
 
 
@@ -462,8 +462,8 @@ class _Builder:
         self._refuse_float(result)
         if isinstance(op, tpu.Reshape) and operands[0].is_constant:
             return self._reshaped(operands[0], result)
-        given = self._name if not name else name if name in self._own else self._lowerer.unique(name)
-        operation = Operation(op, operands, [result], Location((given,)))
+        own_name = self._name if not name else name if name in self._own else self._lowerer.unique(name)
+        operation = Operation(op, operands, [result], Location((own_name,)))
         self._lowerer.append(operation)
         return operation.result
 

@@ -29,7 +29,7 @@ from tpuc_lower.lowering.cells import COMPUTE_TYPE, Array, Cells, as_array, chec
 
 
 @dataclass
-class Legaliser:
+class Legalizer:
     """Rewrites ops without a lowering on the chip, and the ops that replace them."""
 
     module: Module
@@ -58,8 +58,8 @@ class Legaliser:
         """Legalize an operation where needed; `origin`: the operation of the network that it came from."""
         mode = self.cells.mode_of(operation)
         node = self.cells.node(self.module, operation, mode)
-        cell = self.cells.lowering(operation.op, mode)
-        reason = NO_LOWERING if cell is None else cell.refuse(node)
+        rule = self.cells.lowering(operation.op, mode)
+        reason = NO_LOWERING if rule is None else rule.refuse(node)
         if reason is None:
             return
         legalisation = self.cells.legalisation(operation.op)
@@ -67,7 +67,7 @@ class Legaliser:
             return
         if legalisation is not None:
             other = legalisation.refuse(node)
-            reason = other if cell is None or other is None else reason
+            reason = other if rule is None or other is None else reason
         if legalisation is not None and reason is None:
             self._rewrite(operation, origin, legalisation)
         elif not self.cells.goes_to_cpu(self.module, operation):
@@ -115,27 +115,27 @@ def _producer(value: Value) -> Operation:
 class _Builder:
     """Builds the replacement of one operation, just before it."""
 
-    def __init__(self, legaliser: Legaliser, anchor: Operation, legalisation: Legalisation[Op]) -> None:
-        self._legaliser, self._anchor, self._legalisation = legaliser, anchor, legalisation
-        self._builder = Builder(legaliser.module, before=anchor, constant=top.Weight(), absent=top.None_())
+    def __init__(self, legalizer: Legalizer, anchor: Operation, legalisation: Legalisation[Op]) -> None:
+        self._legalizer, self._anchor, self._legalization = legalizer, anchor, legalisation
+        self._builder = Builder(legalizer.module, before=anchor, constant=top.Weight(), absent=top.None_())
         self.made: list[Operation] = []
 
     def __call__(
         self, op: Op, operands: Sequence[Value], result: TensorType, name: str, compute_type: str | None = None
     ) -> Value:
-        assert isinstance(op, self._legalisation.into), f"{self._anchor.op.name} is not said to be built of {op.name}"
+        assert isinstance(op, self._legalization.into), f"{self._anchor.op.name} is not said to be built of {op.name}"
         own = self._anchor.location.names
-        given = name if name in own else self._legaliser.unique(name)
-        mode = compute_type or self._legaliser.cells.mode_of(self._anchor)
-        operation = self._builder.operation(op, operands, result, given)
-        if mode != self._legaliser.cells.mode:
+        own_name = name if name in own else self._legalizer.unique(name)
+        mode = compute_type or self._legalizer.cells.mode_of(self._anchor)
+        operation = self._builder.operation(op, operands, result, own_name)
+        if mode != self._legalizer.cells.mode:
             operation.extra_attributes[COMPUTE_TYPE] = StringAttr(mode)
         self.made.append(operation)
         return operation.result
 
     def weight(self, name: str, array: Array, element: ElementType | None = None) -> Value:
         plain = as_array(array.astype(np.float32, copy=False))
-        return self._builder.weight(self._legaliser.unique(name), plain, element)
+        return self._builder.weight(self._legalizer.unique(name), plain, element)
 
     def none(self) -> Value:
         return self._builder.none()

@@ -64,12 +64,12 @@ class KeepEpsilons(Pass):
             numbers = epsilons_of(module, operation)
             if not numbers.size or not (numbers > 0).all():
                 continue
-            behind, power, divisors = _way(operation)
-            least = least_number(behind, divisors, cells.chip.least_divisor)
+            users, power, divisors = _way(operation)
+            least = least_number(users, divisors, cells.chip.least_divisor)
             if (numbers < least).any() and raise_numbers(module, operation, least):
                 raised.append(least)
-            if behind and _is_coarse(operation, cells.mode_of(operation), numbers, power):
-                for one in (operation, *behind, *_sources([operation, *behind])):
+            if users and _is_coarse(operation, cells.mode_of(operation), numbers, power):
+                for one in (operation, *users, *_sources([operation, *users])):
                     if cells.computes(one.op, exact):
                         modes.setdefault(one.name, exact)
         context.leave(QUANTISE_TABLE, modes)

@@ -247,9 +247,9 @@ class CascadeFinder:
             if before.stores[point]:
                 continue
             for user, index in self.def_uses[task.operation.result].uses:
-                reader = self.tasks[user]
-                if not start <= user < stop and isinstance(reader, TileTask):
-                    side = reader.facts.operands[index]
+                user_task = self.tasks[user]
+                if not start <= user < stop and isinstance(user_task, TileTask):
+                    side = user_task.facts.operands[index]
                     total += self.cycles.load(side, side.shape) if side is not None else 0
         return total
 

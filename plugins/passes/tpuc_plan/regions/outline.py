@@ -212,8 +212,8 @@ class Outline:
             inner = [operand.defining for operand in operands]
             spots = [self._spots[producer] for producer in inner if producer is not None]
             first = min(spots, key=lambda spot: spot.address)
-            whole = first.size if isinstance(plan, Alias) else first.buffer.size
-            spot = Spot(first.buffer, first.address, whole, first.aligned, (whole_box(operation.result.type),))
+            spot_size = first.size if isinstance(plan, Alias) else first.buffer.size
+            spot = Spot(first.buffer, first.address, spot_size, first.aligned, (whole_box(operation.result.type),))
             self._local[operation.result] = self._copy(operation, operands, spot).result
         return self._local[value]
 

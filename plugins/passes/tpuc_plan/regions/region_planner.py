@@ -256,11 +256,11 @@ class RegionPlanner:
     def _possible_concats(self) -> Iterator[Concat]:
         """Yield concatenations that are not nested and whose parts are all produced in this region."""
         concats = self.aliases.concats
-        wholes = {concat.whole for concat in concats}
+        joined = {concat.whole for concat in concats}
         parts = {part for concat in concats for part, _ in concat.parts}
         made = {value for options in self.choices for value in options[0].operation.results}
         for concat in concats:
-            if concat.whole not in parts and all(part in made and part not in wholes for part, _ in concat.parts):
+            if concat.whole not in parts and all(part in made and part not in joined for part, _ in concat.parts):
                 yield concat
 
 

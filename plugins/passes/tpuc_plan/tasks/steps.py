@@ -147,7 +147,7 @@ class StepBuilder:
         self.result = Steps()
         self.aliases = aliases
         self._cycles = cycles
-        self._wholes = {part: (concat.whole, start) for concat in lmem_concats for part, start in concat.parts}
+        self._joined = {part: (concat.whole, start) for concat in lmem_concats for part, start in concat.parts}
         self._resident: dict[Value, Located] = {}
 
     def add(self, task: TileTask) -> None:
@@ -170,18 +170,18 @@ class StepBuilder:
         """Create a buffer for a value that later steps use; a part of a concatenation goes into the buffer of the
         whole.
         """
-        if value not in self._wholes:
+        if value not in self._joined:
             self._resident[value] = (self.buffer(side.lane_bytes(side.shape)), 0)
             return
-        whole, at = self._wholes[value]
+        joined, at = self._joined[value]
         _, _, h, w = side.shape
-        extents = (1, whole.tensor.size // (h * w), h, w)
+        extents = (1, joined.tensor.size // (h * w), h, w)
         start = concat_start(side.shape, at)
         part = side.part(extents, start, side.shape) if start is not None else None
         assert part is not None, "only addressable parts are put together in local memory"
-        if whole not in self._resident:
-            self._resident[whole] = (self.buffer(side.lane_bytes(extents)), 0)
-        self._resident[value] = (self._resident[whole][0], part[0])
+        if joined not in self._resident:
+            self._resident[joined] = (self.buffer(side.lane_bytes(extents)), 0)
+        self._resident[value] = (self._resident[joined][0], part[0])
 
     def resident(self, value: Value) -> Located:
         """Return the buffer of a resident value and the offset in it; extends its live range to the next step."""

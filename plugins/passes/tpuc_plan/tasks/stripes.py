@@ -207,9 +207,9 @@ class Propagation:
             sides = {self.cascade.tasks[point].operand(index) for point, index in uses}
             band = self._receptive_field(value)
             assert band is not None
-            together = self._addressable(value, band) if len(sides) == 1 else None
-            if together is not None:
-                bands[(value,)] = together
+            joint = self._addressable(value, band) if len(sides) == 1 else None
+            if joint is not None:
+                bands[(value,)] = joint
             else:
                 bands.update(((value, *use), self.fields[use]) for use in uses)
         return bands

@@ -109,17 +109,17 @@ class Side:
 def checked_boxes(kernel: TileKernel[Any, Any], node: Node, space: Space, tile: Tile) -> Sequence[Box | None]:
     """Return the part of each operand that a tile reads; raises BrokenPromise for parts outside the operands."""
     boxes = kernel.reads(node, space, tile)
-    said = f"kernel of {node.op.name} '{node.name}': `reads` gives"
+    subject = f"kernel of {node.op.name} '{node.name}': `reads` gives"
     if len(boxes) != len(space.operands):
-        wanted = f"the op has {len(space.operands)} operands; give a Box or None for each"
-        raise BrokenPromise(f"{said} {len(boxes)} parts, {wanted}", kernel)
+        expected = f"the op has {len(space.operands)} operands; give a Box or None for each"
+        raise BrokenPromise(f"{subject} {len(boxes)} parts, {expected}", kernel)
     for index, (box, view) in enumerate(zip(boxes, space.operands, strict=True)):
         if box is None or view is None:
             continue
         ends = [first + extent for first, extent in zip(box.start, box.shape, strict=True)]
         if min(box.start) < 0 or any(end > extent for end, extent in zip(ends, view.shape, strict=True)):
             part = f"{box.start} to {tuple(ends)} of operand {index}, which has {view.shape}"
-            raise BrokenPromise(f"{said} {part}; keep to the operand and leave the rest to `padding`", kernel)
+            raise BrokenPromise(f"{subject} {part}; keep to the operand and leave the rest to `padding`", kernel)
     return boxes
 
 

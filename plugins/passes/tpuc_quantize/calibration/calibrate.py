@@ -10,12 +10,12 @@ from tpuc.api import CALIBRATION_TABLE, CalibrationError, Calibrator, Module, Pa
 from tpuc_driver.api.host import SampleSet, SampleSource, open_pool, open_samples
 from tpuc_lower.lowering.unrolling import with_steps
 from tpuc_prequantized.common import computes_floats, has_scales
-from tpuc_prequantized.drop_dynamic_quantization import without_dynamic_quantisation
+from tpuc_prequantized.drop_dynamic_quantization import without_dynamic_quantization
 
 from tpuc_quantize.calibration.engine import Engine
 from tpuc_quantize.calibration.search import Settings
 from tpuc_quantize.importing.propagate_calibration import propagated
-from tpuc_quantize.observers.bimodal_ranges import find_gaps, sentence
+from tpuc_quantize.observers.bimodal_ranges import find_bimodal_ranges, sentence
 from tpuc_quantize.observers.class_coverage import unshown
 from tpuc_quantize.observers.collector import counting_of, inputs_to_count
 from tpuc_quantize.observers.held_out import choose_held_out, leave_samples, seen_by_tuning, without
@@ -80,7 +80,7 @@ class Calibrate(Pass):
             raise CalibrationError(
                 f"{module.name} is already quantized and needs no calibration; compile it without a table"
             )
-        module = with_steps(without_dynamic_quantisation(module, context), context.registry)
+        module = with_steps(without_dynamic_quantization(module, context), context.registry)
         calibrator: Calibrator = context.registry.get("tpuc.calibrators", self.method)()
         inputs, sets = inputs_to_count(module), tuple(map(SampleSet.of_text, self.dataset))
         samples = open_samples(inputs, sets or None, _path(self.data_list), self.input_num, context.registry)
@@ -100,7 +100,7 @@ class Calibrate(Pass):
             if looked is not None and not progress.seen:
                 looked.enter(progress, kept)
             engine.collect(progress, kept)
-            gaps = find_gaps(progress.histograms)
+            gaps = find_bimodal_ranges(progress.histograms)
             if gaps:
                 context.remark(sentence(gaps))
             headroom = self.headroom or self._needed_headroom(progress, context, tunes=tune_num > 0)

@@ -187,7 +187,7 @@ class Engine:
             engine, again = self._with_factors(progress, factors, rounded)
             return engine.search_of(again, methods, given, rounded, factors)
 
-        counts = frozenset(name for name, one in progress.histograms.items() if one.counts_things)
+        counts = frozenset(name for name, one in progress.histograms.items() if one.is_categorical)
         tables = [self.thresholds(progress, one, given, counts) for one in methods]
         if settings.tune_num:
             tables = [with_whole_scores(one, self.module) for one in tables]

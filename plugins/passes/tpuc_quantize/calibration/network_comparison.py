@@ -77,12 +77,12 @@ def _scored(module: Module, search: Search, samples: Samples) -> Score:
     entries: dict[str, TensorThreshold] = {}
     floats: list[State] = []
     for state in exact.start_all(samples):
-        exact.run_together(range(len(exact.plan.steps)), [state], search.pool, integer=False, keep={*names, *seen})
+        exact.run_batches(range(len(exact.plan.steps)), [state], search.pool, integer=False, keep={*names, *seen})
         for slot, name in names.items():
             if (value := state.values[slot]) is not None:
                 entries[name] = _widened(entries.get(name), value)
         state.values = [value if slot in seen else None for slot, value in enumerate(state.values)]
-        floats += exact.apart([state])
+        floats += exact.unbatched([state])
 
     def quantized(candidate: Candidate) -> FakeNetwork:
         table = {CALIBRATION_TABLE: CalibrationTable(candidate.entries)}

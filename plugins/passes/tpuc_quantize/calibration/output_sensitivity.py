@@ -148,18 +148,18 @@ def choose_by_outputs(
     importance: Mapping[str, Importance],
     headroom: float = UNSEEN,
     *,
-    deep: bool = False,
+    aggressive: bool = False,
 ) -> dict[str, TensorThreshold]:
     """The entries with the threshold that costs the outputs least, slightly above or below the method's own; with
-    `deep` also far below, where large values matter no more than others.
+    `aggressive` also far below, where large values matter no more than others.
     """
     result = dict(entries)
     for name, one in importance.items():
         entry = entries[name]
         limit = max(-entry.minimum, entry.maximum, 0.0)
-        lowest = lowest_of(one, entry) if deep else max(entry.threshold * GRID.deepest, limit / 64)
+        lowest = lowest_of(one, entry) if aggressive else max(entry.threshold * GRID.deepest, limit / 64)
         highest = max(limit * headroom, entry.threshold)
-        steps = max(math.ceil(math.log2(highest / lowest) * GRID.per_octave), 2) if deep else GRID.steps
+        steps = max(math.ceil(math.log2(highest / lowest) * GRID.per_octave), 2) if aggressive else GRID.steps
         thresholds = lowest * elementary.power(highest / lowest, np.arange(steps) / (steps - 1))
         found = costs(one, limit, [float(t) for t in thresholds], signed=entry.minimum < 0, headroom=headroom)
         if np.isfinite(found).all() and found.any():

@@ -87,10 +87,10 @@ class Tuner:
             return result
         plain = [array for slot in step.operands if (array := state.values[slot]) is not None]
         op, node, part = step.operation.op, step.node, self._part(index)
-        whole = plain
+        all_operands = plain
         if part is not None:
             plain, op, node = part.of(plain), part.op(step), part.node(step)
-        wanted = op.evaluate(node, plain)
+        expected = op.evaluate(node, plain)
         product = self.net.is_product(index)
         fixed = [
             array if (product and position == 1) or slot not in self.grids else self.grids[slot].round(array)
@@ -102,12 +102,12 @@ class Tuner:
                 return op.evaluate(node, _with(fixed, position, grid.round(plain[position])))
             rows, scales = self.net.integer_filters(index, grid.limit)
             if part is not None:
-                rows, scales = part.of([whole[0], rows])[1], part.of([whole[0], scales])[1]
+                rows, scales = part.of([all_operands[0], rows])[1], part.of([all_operands[0], scales])[1]
             x = grid.integers(plain[0]), grid.scale
             return [product_of_integers(op, node, x, (rows, scales), fixed[2:3])]
 
         def distance(position: int, grid: Grid) -> float:
-            pairs = zip(wanted, evaluated(position, grid), strict=True)
+            pairs = zip(expected, evaluated(position, grid), strict=True)
             return sum(error_energy(np.asarray(a), np.asarray(b)) for a, b in pairs)
 
         for position in tuned:
@@ -122,7 +122,7 @@ class Tuner:
         if isinstance(op, (Elementwise, top.Concat)):
             return _rows(step)
         if isinstance(op, top.Conv) and not op.inserts and self.net.is_product(index):
-            many = _takes_channels_apart(step) and step.node.result_type.size >= GRID.many_elements
+            many = _separates_channels(step) and step.node.result_type.size >= GRID.many_elements
             return _Part.of_step(step) if many or (op.group == 1 and op.flops(step.node) >= GRID.much_work) else None
         many = isinstance(op, (top.MaxPool, top.AvgPool)) and step.node.result_type.size >= GRID.many_elements
         return _Part.of_step(step) if many else None
@@ -134,7 +134,7 @@ class _Part:
 
     channels: slice
     rows: slice
-    apart: bool
+    per_channel: bool
     """True if a channel of the result depends only on the same channel of the images."""
 
     @classmethod
@@ -145,22 +145,22 @@ class _Part:
         if images.rank != 4 or result.rank != 4:
             return None
         window, rows = op.window(), images.dims[2]
-        wanted = -(-GRID.places // result.dims[-1])
-        kept = min(rows, window.extents[0] + (wanted - 1) * window.strides[0])
+        expected = -(-GRID.places // result.dims[-1])
+        kept = min(rows, window.extents[0] + (expected - 1) * window.strides[0])
         first = (rows - kept) // 2
         every = max(result.dims[1] // GRID.channels, 1)
-        return cls(slice(None, None, every), slice(first, first + kept), _takes_channels_apart(step))
+        return cls(slice(None, None, every), slice(first, first + kept), _separates_channels(step))
 
     def of(self, operands: Sequence[Array]) -> list[Array]:
         """The parts of images, filters and bias."""
         x, *filters = operands
-        images = x[:, self.channels, self.rows] if self.apart else x[:, :, self.rows]
+        images = x[:, self.channels, self.rows] if self.per_channel else x[:, :, self.rows]
         return [images, *(one[self.channels] if one.ndim == 4 else one.reshape(-1)[self.channels] for one in filters)]
 
     def op(self, step: Step) -> Op:
         """The op, restricted to that many channels."""
         op = step.operation.op
-        return replace(op, group=self._count(step)) if isinstance(op, top.Conv) and self.apart else op
+        return replace(op, group=self._count(step)) if isinstance(op, top.Conv) and self.per_channel else op
 
     def node(self, step: Step) -> Node:
         """The step with the shape of its partial result."""
@@ -175,7 +175,7 @@ class _Part:
         return len(range(*self.channels.indices(step.node.result_type.dims[1])))
 
 
-def _takes_channels_apart(step: Step) -> bool:
+def _separates_channels(step: Step) -> bool:
     """True for pools and depthwise convolutions, where a result channel depends on one operand channel only."""
     op, channels = step.operation.op, step.node.operand_types[0].dims[1]
     return not isinstance(op, top.Conv) or op.group == channels == step.node.result_type.dims[1] > 1

@@ -153,8 +153,8 @@ class Race:
             found = self._evaluate(proposer, one, score)
             if not _is_better(found, score):
                 return
-            said = f"outputs {found.decibels:.2f} dB instead of {score.decibels:.2f} dB"
-            self.reasons.append(f"{stage}: {one.name}: {said}")
+            change = f"outputs {found.decibels:.2f} dB instead of {score.decibels:.2f} dB"
+            self.reasons.append(f"{stage}: {one.name}: {change}")
             self.search.best, self.search.score = one, found
 
     def _change_network(self, proposers: Iterable[str]) -> None:
@@ -190,12 +190,12 @@ class Race:
             proposed.remove(alike[-1])
             known = [(*alike[-1], known[0][2])]
         for name, one in proposed:
-            seen = [*self._ran, *known]
-            same = next((score for _, other, score in seen if one.is_like(other)), None)
+            evaluated = [*self._ran, *known]
+            same = next((score for _, other, score in evaluated if one.is_like(other)), None)
             if same is not None:
                 self._ran.append((name, one, same))
             else:
-                scores = [score for _, _, score in seen]
+                scores = [score for _, _, score in evaluated]
                 self._evaluate(name, one, scores[best_of(scores)] if scores else None)
         self._ran += known
         factor = self.search.settings.headroom if stage.rule is Rule.BEST_WITH_MARGIN else 1.0

@@ -83,8 +83,8 @@ class Search:
     _stored: dict[bool, Filters] = field(default_factory=dict[bool, Filters])
     _made: dict[Any, Any] = field(default_factory=dict[Any, Any])
 
-    def once(self, make: Callable[[Search], T]) -> T:
-        """The result of a function of this search, computed once."""
+    def cached(self, make: Callable[[Search], T]) -> T:
+        """The result of a function of this search, computed on first use."""
         if make not in self._made:
             self._made[make] = make(self)
         return self._made[make]
@@ -153,13 +153,13 @@ class Search:
         )
         units = units_of(len(places), 1)  # there are few samples, and each is much work
         results = self.context.progress(self.pool.map(job, units), "calibrating: tuning", len(units))
-        seen = [one for unit in results for one in unit]
+        observed = [one for unit in results for one in unit]
         self.progress.values.clear()
         tuner = Tuner(FakeNetwork(self.module), self.lowest, choices)
         names = corrected_ops(FakeNetwork(plain)) if known else frozenset[str]()
         found = {place: {name: one[name] for name in names} for place, one in known.items()}
-        products = [seen[at[place]].products if place in missing else found[place] for place in biased]
-        return Observed(tuner, [seen[at[one]] for one in tuned], products, biased)
+        products = [observed[at[place]].products if place in missing else found[place] for place in biased]
+        return Observed(tuner, [observed[at[one]] for one in tuned], products, biased)
 
     def _tuning(self, tuned: Sequence[int], plain: Module, choices: Mapping[str, Candidates]) -> Tuning:
         limits = {name: max(-one.minimum, one.maximum) for name, one in self.lowest.items()}
@@ -185,8 +185,8 @@ class Search:
     @cached_property
     def free(self) -> dict[str, Importance]:
         """The values whose thresholds are not fixed beforehand."""
-        settled = self.given | scores_of(self.module)
-        return {name: one for name, one in self.importance.items() if name not in settled}
+        frozen = self.given | scores_of(self.module)
+        return {name: one for name, one in self.importance.items() if name not in frozen}
 
     @cached_property
     def filter_shifts(self) -> Mapping[str, Array]:
@@ -210,9 +210,9 @@ class Search:
         """
         return self.methods[-1] if len(self.methods) > 1 else self.tuned_per_op[-1]
 
-    def by_outputs(self, importance: Mapping[str, Importance], headroom: float, *, deep: bool = False) -> Entries:
+    def by_outputs(self, importance: Mapping[str, Importance], headroom: float, *, aggressive: bool = False) -> Entries:
         """The last method's table with the thresholds that cost the outputs least, for values in `importance`."""
-        return choose_by_outputs(self.last.entries, importance, headroom, deep=deep)
+        return choose_by_outputs(self.last.entries, importance, headroom, aggressive=aggressive)
 
     def _source(self, places: Sequence[int]) -> SampleSource:
         samples = self.progress.samples

@@ -58,10 +58,10 @@ class ImportCalibration(Pass):
         values = [value for operation in operations for value in operation.results if _is_float(value)]
         names = {value.name for value in values}
         entries = own_entries(table, names)
-        if table.is_learned:
+        if table.has_qat_scales:
             entries = learned_entries(module, table, entries)
         missing = [value.name for value in values if value.name not in entries]
-        if missing and table.is_learned and len(missing) < len(values):
+        if missing and table.has_qat_scales and len(missing) < len(values):
             keep_floats(module, missing, context)
         elif missing:
             raise _incomplete(given, module, missing, len(values))

@@ -41,7 +41,7 @@ class PropagateCalibration(Pass):
         operations = module.main.operations
         table = as_table(context.find(CALIBRATION_TABLE))
         changed = [forward(module, operation, Reorders) for operation in operations]
-        if table is not None and table.is_learned:
+        if table is not None and table.has_qat_scales:
             module.main.update_type()
             return any(changed)
         changed += [keep_sign(operation) for operation in operations]

@@ -13,7 +13,7 @@ from tpuc_ops.quantised import Product
 from tpuc_ops.traits import KeepsRange, states
 
 from tpuc_quantize.importing.propagation import RULES, reached
-from tpuc_quantize.tables.table import FP8, INT4, CalibrationTable, LearnedScales, TensorThreshold
+from tpuc_quantize.tables.table import FP8, INT4, CalibrationTable, QatScales, TensorThreshold
 
 _SUFFIXES = {1: "weight", 2: "bias"}
 """Suffixes that the tool appends to the name of a product for its operands."""
@@ -91,7 +91,7 @@ def keep_floats(module: Module, missing: list[str], context: PassContext) -> Non
     context.leave(QUANTISE_TABLE, {**table, **context.find(QUANTISE_TABLE, {})})
 
 
-def give_scales(module: Module, scales: Mapping[str, LearnedScales]) -> None:
+def give_scales(module: Module, scales: Mapping[str, QatScales]) -> None:
     """Give filters the scales found by training; biases are rounded to whole steps of theirs.
 
     Raises CalibrationError for an unknown weight, and for a number of scales that does not match the channels.

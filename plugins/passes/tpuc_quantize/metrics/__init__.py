@@ -1,1 +1,1 @@
-"""The meaning of outputs: output heads, prediction agreement, scores of candidates, gradients of errors."""
+"""What outputs predict: output heads, prediction agreement, scores of candidates, gradients of errors."""

@@ -67,35 +67,35 @@ class TaskMetric(ABC):
         return self.part.name
 
     @abstractmethod
-    def decided(self, wanted: Outputs, got: Outputs) -> Agreement:
+    def sample_agreement(self, reference: Outputs, got: Outputs) -> Agreement:
         """The predictions of one sample."""
 
-    def meaning(self, outputs: Outputs) -> Array:
+    def prediction(self, outputs: Outputs) -> Array:
         """The part as its reader uses it: without differences that affect no prediction, such as those of saturated
         logits.
         """
-        return _once(self._meaning, outputs)
+        return _once(self._prediction, outputs)
 
     @abstractmethod
-    def _meaning(self, outputs: Outputs) -> Array:
-        """Computes `meaning`."""
+    def _prediction(self, outputs: Outputs) -> Array:
+        """Computes `prediction`."""
 
-    def weights(self, wanted: Outputs) -> Array | float:
+    def weights(self, reference: Outputs) -> Array | float:
         """The weight of errors, element by element."""
-        del wanted
+        del reference
         return 1.0
 
-    def energies(self, wanted: Outputs, got: Outputs) -> tuple[float, float]:
-        """Signal and noise energy of the part's meaning for one sample; NaN makes the noise infinite."""
-        a, b = self.meaning(wanted), self.meaning(got)
+    def energies(self, reference: Outputs, got: Outputs) -> tuple[float, float]:
+        """Signal and noise energy of the part's prediction for one sample; NaN makes the noise infinite."""
+        a, b = self.prediction(reference), self.prediction(got)
         if not np.isfinite(b).all():
             return 0.0, math.inf
-        weights = self.weights(wanted)
+        weights = self.weights(reference)
         return float((weights * a * a).sum()), float((weights * (a - b) ** 2).sum())
 
-    def agreement(self, wanted: Sequence[Outputs], got: Sequence[Outputs]) -> Agreement:
+    def agreement(self, reference: Sequence[Outputs], got: Sequence[Outputs]) -> Agreement:
         """The agreement over several samples."""
-        return sum((self.decided(a, b) for a, b in zip(wanted, got, strict=True)), Agreement())
+        return sum((self.sample_agreement(a, b) for a, b in zip(reference, got, strict=True)), Agreement())
 
 
 @dataclass(frozen=True)
@@ -108,20 +108,20 @@ class Presence(TaskMetric):
     scale: float | None = None
     is_log: bool = False
 
-    def _meaning(self, outputs: Outputs) -> Array:
+    def _prediction(self, outputs: Outputs) -> Array:
         x = self.part.of(outputs).astype(np.float64)
         if self.is_log:
             return elementary.exp(np.minimum(x, 0.0))
         return x if self.scale is None else sigmoid(x / self.scale)
 
-    def decided(self, wanted: Outputs, got: Outputs) -> Agreement:
-        a, b = self.meaning(wanted), self.meaning(got)
+    def sample_agreement(self, reference: Outputs, got: Outputs) -> Agreement:
+        a, b = self.prediction(reference), self.prediction(got)
         counted = (a >= AGREEMENT.sure) | (b >= AGREEMENT.sure)
         return _counted(counted, (a > 0.5) & (b > 0.5))
 
-    def sureness(self, outputs: Outputs) -> Array:
+    def confidence(self, outputs: Outputs) -> Array:
         """The confidence that something is present at each place; see `Numbers`."""
-        return self.meaning(outputs)
+        return self.prediction(outputs)
 
 
 @dataclass(frozen=True)
@@ -137,27 +137,27 @@ class Classes(TaskMetric):
     is_log: bool = False
     background: int | None = None
 
-    def _meaning(self, outputs: Outputs) -> Array:
+    def _prediction(self, outputs: Outputs) -> Array:
         x = self.part.of(outputs).astype(np.float64)
         if self.is_log:
             return elementary.exp(np.minimum(x, 0.0))
         return x if self.scale is None else softmax(x / self.scale, self.axis)
 
-    def decided(self, wanted: Outputs, got: Outputs) -> Agreement:
-        pair = [self.meaning(outputs) for outputs in (wanted, got)]
+    def sample_agreement(self, reference: Outputs, got: Outputs) -> Agreement:
+        pair = [self.prediction(outputs) for outputs in (reference, got)]
         a, b = (one.argmax(self.axis) for one in pair)
         finite = np.isfinite(pair[1]).all(self.axis)
         if self.background is None:
             return Agreement(int(((a == b) & finite).sum()), a.size)
-        sure = [
+        confident = [
             (best != self.background) & (one.max(self.axis) >= AGREEMENT.sure)
             for best, one in zip((a, b), pair, strict=True)
         ]
-        return _counted(sure[0] | sure[1], (a == b) & finite)
+        return _counted(confident[0] | confident[1], (a == b) & finite)
 
-    def sureness(self, outputs: Outputs) -> Array:
+    def confidence(self, outputs: Outputs) -> Array:
         """The confidence that each place is not background; see `Numbers`."""
-        probabilities = self.meaning(outputs)
+        probabilities = self.prediction(outputs)
         if self.background is None:
             return probabilities.max(self.axis)
         return 1.0 - probabilities.take(self.background, self.axis)
@@ -174,7 +174,7 @@ class Scored:
     chosen: Array | None = None
 
     def of(self, outputs: Outputs) -> Array:
-        scores = self.metric.sureness(outputs)
+        scores = self.metric.confidence(outputs)
         every = (scores if self.axis is None else scores.max(self.axis)).reshape(-1)
         return every if self.chosen is None else every[self.chosen]
 
@@ -189,22 +189,22 @@ class Numbers(TaskMetric):
     axis: int = -1
     scores: tuple[Scored, ...] = ()
 
-    def _meaning(self, outputs: Outputs) -> Array:
+    def _prediction(self, outputs: Outputs) -> Array:
         return np.moveaxis(np.atleast_1d(self.part.of(outputs).astype(np.float64)), self.axis, -1)
 
-    def weights(self, wanted: Outputs) -> Array | float:
-        found = self._scores(wanted)
+    def weights(self, reference: Outputs) -> Array | float:
+        found = self._scores(reference)
         return 1.0 if found is None else np.maximum(found, AGREEMENT.unseen_weight)[..., None]
 
-    def decided(self, wanted: Outputs, got: Outputs) -> Agreement:
-        a, b = self.meaning(wanted), self.meaning(got)
-        found = self._scores(wanted)
+    def sample_agreement(self, reference: Outputs, got: Outputs) -> Agreement:
+        a, b = self.prediction(reference), self.prediction(got)
+        found = self._scores(reference)
         if found is not None:
             a, b = a[found >= AGREEMENT.sure], b[found >= AGREEMENT.sure]
             if not a.size:
                 return Agreement()
-        near = float(((a - b) ** 2).sum()) <= AGREEMENT.near**2 * float((a * a).sum())
-        return Agreement(int(near), 1)
+        is_close = float(((a - b) ** 2).sum()) <= AGREEMENT.near**2 * float((a * a).sum())
+        return Agreement(int(is_close), 1)
 
     def _scores(self, outputs: Outputs) -> Array | None:
         return _once(self._computed_scores, outputs)
@@ -224,11 +224,11 @@ class Labels(TaskMetric):
 
     kind = "labels"
 
-    def _meaning(self, outputs: Outputs) -> Array:
+    def _prediction(self, outputs: Outputs) -> Array:
         return self.part.of(outputs).astype(np.float64)
 
-    def decided(self, wanted: Outputs, got: Outputs) -> Agreement:
-        same = self.part.of(wanted) == self.part.of(got)
+    def sample_agreement(self, reference: Outputs, got: Outputs) -> Agreement:
+        same = self.part.of(reference) == self.part.of(got)
         return Agreement(int(same.sum()), same.size)
 
 

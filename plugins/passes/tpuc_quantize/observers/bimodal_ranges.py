@@ -12,7 +12,7 @@ _STEPS = 256
 _SHOWN = 4
 
 
-def find_gaps(histograms: Mapping[str, Histogram]) -> dict[str, tuple[float, float]]:
+def find_bimodal_ranges(histograms: Mapping[str, Histogram]) -> dict[str, tuple[float, float]]:
     """By name, the bound of the small values and the largest value, where one 8-bit step covers all small values and
     the others exceed half of the largest.
     """

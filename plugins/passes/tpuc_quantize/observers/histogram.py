@@ -117,8 +117,8 @@ class Statistics:
     @property
     def mean_square(self) -> float:
         """The mean square of all values, including zeros."""
-        centres = np.arange(0.5, self.counts.size) * (self.absmax / self.counts.size)
-        return float((self.counts * centres**2).sum()) / max(int(self.counts.sum()) + self.zeros, 1)
+        centers = np.arange(0.5, self.counts.size) * (self.absmax / self.counts.size)
+        return float((self.counts * centers**2).sum()) / max(int(self.counts.sum()) + self.zeros, 1)
 
 
 class Histogram:
@@ -143,7 +143,7 @@ class Histogram:
         self._counts = np.zeros(FINER * bins + 1, np.int64)  # zeros first
 
     @property
-    def counts_things(self) -> bool:
+    def is_categorical(self) -> bool:
         """True if all values are integers that fit a byte, such as indices, counts or masks."""
         return self.counting and self.whole and 0.0 < self.range.absmax <= LARGEST_BYTE
 
@@ -153,12 +153,12 @@ class Histogram:
         return self._counts
 
     @classmethod
-    def of(cls, seen: TensorRange, all_counts: NDArray[np.int64], *, counting: bool) -> Histogram:
+    def of(cls, observed: TensorRange, all_counts: NDArray[np.int64], *, counting: bool) -> Histogram:
         """A histogram with these `range` and `all_counts`."""
-        result = cls(seen.name, (all_counts.size - 1) // FINER, counting=counting)
-        result.range = seen
+        result = cls(observed.name, (all_counts.size - 1) // FINER, counting=counting)
+        result.range = observed
         result._counts = all_counts.copy()
-        result._exponent = _exponent(seen.absmax)
+        result._exponent = _exponent(observed.absmax)
         return result
 
     def update(self, array: Array, buffers: CountingBuffers | None = None) -> None:
@@ -167,7 +167,7 @@ class Histogram:
         if not self.counting:
             return
         flat = array.reshape(-1)
-        self.whole = self.whole and _is_whole(flat)
+        self.whole = self.whole and _is_integral(flat)
         if self.range.absmax == 0.0:
             self._counts[0] += flat.size
             return
@@ -201,16 +201,16 @@ class Histogram:
 
     def statistics(self, depth: float = 0.0) -> Statistics:
         """The statistics with bins up to absmax, over which the counts are distributed evenly."""
-        seen = self.range
+        observed = self.range
         counts = np.zeros(self.bins, np.int64)
         if self._counts[1:].any():
             running = np.concatenate([[0], np.cumsum(self._counts[1:])])
-            last = math.ldexp(seen.absmax, -self._exponent) * (running.size - 1)
+            last = math.ldexp(observed.absmax, -self._exponent) * (running.size - 1)
             edges = np.linspace(0.0, last, self.bins + 1)
             below = np.rint(np.interp(edges, np.arange(running.size), running)).astype(np.int64)
             below[-1] = running[-1]
             counts = np.diff(below)
-        return Statistics(counts, int(self._counts[0]), seen.absmax, seen.minimum, seen.maximum, depth)
+        return Statistics(counts, int(self._counts[0]), observed.absmax, observed.minimum, observed.maximum, depth)
 
     def _reach(self, exponent: int) -> None:
         if exponent > self._exponent:
@@ -218,7 +218,7 @@ class Histogram:
             self._exponent = exponent
 
 
-def _is_whole(flat: Array) -> bool:
+def _is_integral(flat: Array) -> bool:
     """True if all values are integers; a few elements nearly always disprove it."""
     few = flat[:: max(flat.size // LOOKED_AT, 1)]
     return bool((few == np.rint(few)).all() and (flat == np.rint(flat)).all())

@@ -69,7 +69,7 @@ Run: TypeAlias = Callable[[Sequence[Alternative], Sequence[int]], Sequence[Seque
 
 
 @dataclass(frozen=True)
-class Verdict:
+class PresetScore:
     """The confidence of a classifier's predictions on some samples."""
 
     confidence: float
@@ -94,13 +94,13 @@ class Verdict:
         """True if the preprocessing may be wrong."""
         return self.is_blind or self.explained < EXPLAINED
 
-    def agrees_with(self, other: Verdict) -> bool:
+    def agrees_with(self, other: PresetScore) -> bool:
         """True if both predict mostly the same classes."""
         same = sum(one == two for one, two in zip(self.classes, other.classes, strict=True))
         return same > SAME * len(self.classes)
 
-    def gain_of(self, other: Verdict) -> float:
-        """How much surer the other one is of the samples: the lower of the mean gains in margin and entropy over their
+    def gain_of(self, other: PresetScore) -> float:
+        """How much more confident the other one is: the lower of the mean gains in margin and entropy over their
         standard errors; minus infinity where it tells less or is hardly more confident. Larger inputs alone enlarge the
         logits: where the classes are the same, margins in deviations of the logits have to gain, too.
         """
@@ -111,16 +111,16 @@ class Verdict:
             gains.append(significance(other.margins / other.deviations - self.margins / self.deviations))
         return min(gains)
 
-    def is_clearly_worse_than(self, other: Verdict) -> bool:
+    def is_clearly_worse_than(self, other: PresetScore) -> bool:
         """True if the other one is far more confident and predicts other classes."""
         if other.is_doubtful or self.agrees_with(other):
             return False
-        sees_more = other.explained >= MORE * self.explained and other.confidence >= self.confidence
-        return self.is_blind or sees_more or other.confidence >= SURER * self.confidence
+        explains_more = other.explained >= MORE * self.explained and other.confidence >= self.confidence
+        return self.is_blind or explains_more or other.confidence >= SURER * self.confidence
 
 
-def verdict(outputs: Sequence[Outputs]) -> Verdict | None:
-    """The verdict on a network with one output, a vector of classes per sample; None for other outputs."""
+def score_outputs(outputs: Sequence[Outputs]) -> PresetScore | None:
+    """The score of a network with one output, a vector of classes per sample; None for other outputs."""
     rows = [array.astype(np.float64).reshape(-1) for one in outputs for array in one.values()]
     if not rows or len(rows) != len(outputs) or rows[0].size < 2:
         return None
@@ -131,15 +131,15 @@ def verdict(outputs: Sequence[Outputs]) -> Verdict | None:
         logits = elementary.log(logits + LEAST)
     shares = softmax(logits, 1)
     entropies = np.array([_entropy(one) for one in shares])
-    whole, own = _entropy(shares.mean(0)), float(entropies.mean())
+    total, own = _entropy(shares.mean(0)), float(entropies.mean())
     ranked = np.sort(logits, 1)
     centered = logits - logits.mean(1, keepdims=True)
-    return Verdict(
+    return PresetScore(
         float(shares.max(1).mean()),
-        (whole - own) / whole if whole > 0 else 0.0,
+        (total - own) / total if total > 0 else 0.0,
         float(centered.std(0).mean()),
         tuple(logits.argmax(1).tolist()),
-        whole - own,
+        total - own,
         ranked[:, -1] - ranked[:, -2],
         entropies,
         logits.std(1) + LEAST,
@@ -207,29 +207,29 @@ def better_presets(
     if len(known) < KNOWN:
         known = [row[0] for row in run(())]
     outputs = Interpreter(network.module).output_names
-    first = verdict([{name: values[name] for name in outputs} for values in known])
+    first = score_outputs([{name: values[name] for name in outputs} for values in known])
     if first is None:
         return
     if not first.is_doubtful:
-        yield from _surer(one, ways, spread(len(samples), color_samples(network.module, len(samples))), run)
+        yield from _more_confident(one, ways, spread(len(samples), color_samples(network.module, len(samples))), run)
         return
     rows = run(ways)
-    now, *others = (verdict(column) for column in zip(*rows, strict=True))
+    now, *others = (score_outputs(column) for column in zip(*rows, strict=True))
     if now is None or not now.is_doubtful:
         return
-    pairs = [(way, seen) for way, seen in zip(ways, others, strict=True) if seen and now.is_clearly_worse_than(seen)]
+    pairs = [(way, new) for way, new in zip(ways, others, strict=True) if new and now.is_clearly_worse_than(new)]
     if pairs:
         yield _sentence(one, now, sorted(pairs, key=lambda pair: -pair[1].confidence), len(rows))
 
 
-def _surer(
+def _more_confident(
     one: SampleInput,
     ways: Sequence[Alternative],
     places: Sequence[int],
     run: Run,
 ) -> Iterable[str]:
-    """A sentence where the network is significantly surer with other presets, sample by sample."""
-    found = surer_presets(ways, places, run)
+    """A sentence where the network is significantly more confident with other presets, sample by sample."""
+    found = more_confident_presets(ways, places, run)
     if not found:
         return
     now = found[0][1]
@@ -243,18 +243,18 @@ def _surer(
     )
 
 
-def surer_presets(
+def more_confident_presets(
     ways: Sequence[Alternative],
     places: Sequence[int],
     run: Run,
-) -> list[tuple[Alternative, Verdict, Verdict]]:
-    """The presets with which a classifier is significantly surer of samples, with the verdicts without and with them;
+) -> list[tuple[Alternative, PresetScore, PresetScore]]:
+    """The presets with which a classifier is significantly more confident, with the scores without and with them;
     all are run on a few samples, promising ones on the others.
     """
     step = max(1, len(places) // SAMPLES)
     early = places[::step]
     columns = [list(column) for column in zip(*run(ways, early), strict=True)]
-    now, *others = (verdict(column) for column in columns) if columns else (None,)
+    now, *others = (score_outputs(column) for column in columns) if columns else (None,)
     if now is None or len(places) < BUDGETS.least_colors or len(next(iter(columns[0][0].values())).reshape(-1)) < 3:
         return []
     gains = [-math.inf if other is None else now.gain_of(other) for other in others]
@@ -265,7 +265,7 @@ def surer_presets(
         return []
     late = run([ways[index] for index in kept], [place for place in places if place not in set(early)])
     columns = [columns[index] + [row[at] for row in late] for at, index in enumerate((0, *(one + 1 for one in kept)))]
-    now, *others = (verdict(column) for column in columns)
+    now, *others = (score_outputs(column) for column in columns)
     return [
         (ways[index], now, other)
         for index, other in zip(kept, others, strict=True)
@@ -273,9 +273,9 @@ def surer_presets(
     ]
 
 
-def _sentence(one: SampleInput, now: Verdict, better: Sequence[tuple[Alternative, Verdict]], count: int) -> str:
+def _sentence(one: SampleInput, now: PresetScore, better: Sequence[tuple[Alternative, PresetScore]], count: int) -> str:
     best = better[0][1].confidence
-    names = [name for way, seen in better if seen.confidence >= best - ABOUT for name in way.names]
+    names = [name for way, new in better if new.confidence >= best - ABOUT for name in way.names]
     fault = "hardly tells the samples apart" if now.is_blind else "is unsure about the samples"
     return (
         f"Input '{one.name}': the network {fault} ({now.confidence:.0%} confidence on {count} "

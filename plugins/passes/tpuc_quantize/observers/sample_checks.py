@@ -53,12 +53,12 @@ class Look:
 
 
 @dataclass(frozen=True)
-class Colours:
+class ChannelSwap:
     """How much more confident the network is of a sample with red and blue exchanged; its statistics without the
     exchange, and other observations.
     """
 
-    surer: float
+    gain: float
     histograms: Histograms
     seen: Seen
 
@@ -107,7 +107,7 @@ class LookJob(Job[list[Look]]):
 
 
 @dataclass(frozen=True)
-class ColourJob(Job[list[Colours | None]]):
+class ChannelSwapJob(Job[list[ChannelSwap | None]]):
     """Runs samples unchanged and with red and blue exchanged along an axis; None for unreadable ones."""
 
     network: PortableModule
@@ -116,19 +116,19 @@ class ColourJob(Job[list[Colours | None]]):
     counting: Counting
     kept: Kept
 
-    def prepare(self) -> Callable[[range], list[Colours | None]]:
+    def prepare(self) -> Callable[[range], list[ChannelSwap | None]]:
         runner, reader = CountingRun(self.network, self.counting, self.kept), SampleReader(self.samples)
         interpreter = runner.interpreter
 
-        def one(index: int) -> Colours | None:
+        def one(index: int) -> ChannelSwap | None:
             sample = reader.find(index)
             if not sample:
                 return None
             counted: Histograms = {}
             exchanged = {name: np.ascontiguousarray(np.flip(array, self.axis)) for name, array in sample.items()}
-            seen = runner.run(index, sample, counted, self.kept.names)
-            plain = {name: seen.outputs[name] for name in interpreter.output_names}
-            return Colours(_sureness(interpreter.run(exchanged)) - _sureness(plain), counted, seen)
+            observed = runner.run(index, sample, counted, self.kept.names)
+            plain = {name: observed.outputs[name] for name in interpreter.output_names}
+            return ChannelSwap(_confidence(interpreter.run(exchanged)) - _confidence(plain), counted, observed)
 
         return lambda unit: [one(index) for index in unit]
 
@@ -151,33 +151,33 @@ def lint(
     histograms: Histograms = {}
     gains: list[float | None] = []
     runs = list[Seen]()
-    for one in _colours(network, samples, pool, context, counting, kept or Kept()):
+    for one in _channel_swaps(network, samples, pool, context, counting, kept or Kept()):
         if one is not None and None not in gains:
             merge_histograms(histograms, one.histograms)
             runs.append(one.seen)
-        gains.append(None if one is None else one.surer)
+        gains.append(None if one is None else one.gain)
     presets: list[str] = []
     if len(samples.inputs) == 1:
         presets += better_presets(network, samples, [one.outputs for one in runs], _ends(looks), pool, context)
     findings: list[str] = []
     for one in samples.inputs:
-        mine = [look for look in looks if look.name == one.name]
-        findings += [*_range(one, mine), *(presets or _exchanged(one, gains)), *_far_out(one, mine)]
+        own = [look for look in looks if look.name == one.name]
+        findings += [*_range(one, own), *(presets or _exchanged(one, gains)), *_outliers(one, own)]
     findings += _alike(looks)
     if samples.inputs and len(samples) < CHECKS.few_samples:
         findings.append(f"Only {len(samples)} sample(s): ranges will be too narrow; 100 to 200 are usually enough.")
     return Lint(tuple(findings), histograms, runs)
 
 
-def _colours(
+def _channel_swaps(
     network: PortableModule, samples: SampleSource, pool: Pool, context: PassContext, counting: Counting, kept: Kept
-) -> Iterator[Colours | None]:
+) -> Iterator[ChannelSwap | None]:
     """The evidence of the first samples on the channel order: a few first, the others only if needed."""
-    axis = _colour_axis(samples.inputs, network.module)
+    axis = _color_axis(samples.inputs, network.module)
     if axis is None:
         return
     count = color_samples(network.module, len(samples))
-    job = ColourJob(network, samples, axis, counting, kept)
+    job = ChannelSwapJob(network, samples, axis, counting, kept)
     units = units_of(count, 1)
     gains: list[float | None] = []
     quarter, half = count // 4 if count >= CHECKS.few_samples else 0, count // 2
@@ -188,7 +188,7 @@ def _colours(
     ):
         part = units[begin:end]
         for found in context.progress(pool.map(job, part), "comparing channel orders", len(part)):
-            gains += [None if one is None else one.surer for one in found]
+            gains += [None if one is None else one.gain for one in found]
             yield from found
         if _significance(gains) < least:
             return
@@ -205,30 +205,30 @@ def _check_description(inputs: Sequence[SampleInput], looks: Sequence[Look]) -> 
 
 def _contradicted(one: SampleInput, looks: Sequence[Look]) -> Iterable[str]:
     """True if the described preprocessing cannot produce the values."""
-    seen, expected = _ends(looks), _expected(one)
-    if seen is None or expected is None:
+    observed, expected = _ends(looks), _expected(one)
+    if observed is None or expected is None:
         return
-    words = f"Input '{one.name}' has values in {_shown(seen)}, its mean and scale make bytes {_shown(expected)}:"
+    words = f"Input '{one.name}' has values in {_span(observed)}, its mean and scale make bytes {_span(expected)}:"
     width = expected[1] - expected[0]
-    if seen[0] < expected[0] - CHECKS.slack * width or seen[1] > expected[1] + CHECKS.slack * width:
+    if observed[0] < expected[0] - CHECKS.slack * width or observed[1] > expected[1] + CHECKS.slack * width:
         yield f"{words} the samples were normalized with another mean or scale."
-    elif looks[0].size > 1 and 0 < seen[1] - seen[0] < CHECKS.slack * width:
+    elif looks[0].size > 1 and 0 < observed[1] - observed[0] < CHECKS.slack * width:
         yield f"{words} the samples were already scaled."
 
 
 def _range(one: SampleInput, looks: Sequence[Look]) -> Iterable[str]:
     """A finding if the values do not fill the range of the described preprocessing."""
-    seen, expected = _ends(looks), _expected(one)
-    if seen is None or expected is None:
+    observed, expected = _ends(looks), _expected(one)
+    if observed is None or expected is None:
         return
-    (low, high), (first, last) = seen, expected
+    (low, high), (first, last) = observed, expected
     if max(-first, last) > FARTHEST or last - first < NARROWEST:
-        yield f"Input '{one.name}': its mean and scale make bytes {_shown(expected)}: were they scaled twice?"
-    wanted, width = f"its mean and scale make bytes {_shown(expected)}", last - first
+        yield f"Input '{one.name}': its mean and scale make bytes {_span(expected)}: were they scaled twice?"
+    expectation, width = f"its mean and scale make bytes {_span(expected)}", last - first
     if high - low < CHECKS.corner * width:
-        yield f"Input '{one.name}' has values in {_shown(seen)} only, {wanted}: scaled twice?"
+        yield f"Input '{one.name}' has values in {_span(observed)} only, {expectation}: scaled twice?"
     elif first < -CHECKS.slack * width < 0 <= low + CHECKS.slack * width / 2 and len(looks) >= CHECKS.few_samples:
-        yield f"Input '{one.name}' never goes below {low:.4g}, {wanted}: was the mean subtracted?"
+        yield f"Input '{one.name}' never goes below {low:.4g}, {expectation}: was the mean subtracted?"
 
 
 def _ends(looks: Sequence[Look]) -> tuple[float, float] | None:
@@ -236,14 +236,14 @@ def _ends(looks: Sequence[Look]) -> tuple[float, float] | None:
     return (min(look.minimum for look in looks), max(look.maximum for look in looks)) if looks else None
 
 
-def _shown(ends: tuple[float, float]) -> str:
+def _span(ends: tuple[float, float]) -> str:
     return f"[{ends[0]:.4g}, {ends[1]:.4g}]"
 
 
 def _expected(one: SampleInput) -> tuple[float, float] | None:
     """The range of preprocessed bytes; None where no preprocessing is described."""
-    given = one.preprocess
-    means, scales = given.mean, given.scale
+    settings = one.preprocess
+    means, scales = settings.mean, settings.scale
     if all(mean == 0 for mean in means) and all(scale == 1 for scale in scales):
         return None
     count = max(len(means), len(scales))
@@ -256,11 +256,11 @@ def _expected(one: SampleInput) -> tuple[float, float] | None:
 
 
 def _exchanged(one: SampleInput, gains: Sequence[float | None]) -> Iterable[str]:
-    seen = [gain for gain in gains if gain is not None]
-    if len(seen) >= BUDGETS.least_colors and _significance(gains) >= CHECKS.surer:
+    known = [gain for gain in gains if gain is not None]
+    if len(known) >= BUDGETS.least_colors and _significance(gains) >= CHECKS.surer:
         yield (
             f"Input '{one.name}': swapping red and blue makes the network more confident on "
-            f"{sum(gain > 0 for gain in seen)} of {len(seen)} samples; check RGB against BGR."
+            f"{sum(gain > 0 for gain in known)} of {len(known)} samples; check RGB against BGR."
         )
 
 
@@ -282,25 +282,25 @@ def _alike(looks: Sequence[Look]) -> Iterable[str]:
         yield f"{where} {_named(constant)} constant ({constant[0].minimum:g} everywhere)."
     first: dict[tuple[bytes, ...], str] = {}
     origins = [first.setdefault(tuple(look.digest for look in one), one[0].sample) for one in parts]
-    twice = [(one[0], origin) for one, origin in zip(parts, origins, strict=True) if origin != one[0].sample]
-    if twice:
-        yield f"{where} {_named([look for look, _ in twice])} the same as an earlier sample (as {twice[0][1]})."
+    repeats = [(one[0], origin) for one, origin in zip(parts, origins, strict=True) if origin != one[0].sample]
+    if repeats:
+        yield f"{where} {_named([look for look, _ in repeats])} the same as an earlier sample (as {repeats[0][1]})."
 
 
-def _far_out(one: SampleInput, looks: Sequence[Look]) -> Iterable[str]:
+def _outliers(one: SampleInput, looks: Sequence[Look]) -> Iterable[str]:
     """Samples far outside the others' range."""
     sizes = np.array([max(-look.minimum, look.maximum) for look in looks])
     usual = float(np.median(sizes)) if sizes.size else 0.0
-    far = [look for look, size in zip(looks, sizes, strict=True) if usual > 0 and size > CHECKS.outlier * usual]
-    if far:
-        yield f"Input '{one.name}': {_named(far)} more than {CHECKS.outlier:g} times as large as usual ({usual:.4g})."
+    large = [look for look, size in zip(looks, sizes, strict=True) if usual > 0 and size > CHECKS.outlier * usual]
+    if large:
+        yield f"Input '{one.name}': {_named(large)} more than {CHECKS.outlier:g} times as large as usual ({usual:.4g})."
 
 
 def _named(looks: Sequence[Look]) -> str:
     return f"{looks[0].sample} is" if len(looks) == 1 else f"{len(looks)} samples, first {looks[0].sample}, are"
 
 
-def _colour_axis(inputs: Sequence[SampleInput], module: Module) -> int | None:
+def _color_axis(inputs: Sequence[SampleInput], module: Module) -> int | None:
     """The axis of the only input's three color channels, where the network ends in one class vector."""
     if len(inputs) != 1 or len(inputs[0].shape) != 4 or not is_classifier(module):
         return None
@@ -309,7 +309,7 @@ def _colour_axis(inputs: Sequence[SampleInput], module: Module) -> int | None:
     return axis if one.shape[axis] == 3 and np.dtype(one.dtype).kind == "f" else None
 
 
-def _sureness(outputs: dict[str, Array]) -> float:
+def _confidence(outputs: dict[str, Array]) -> float:
     """The margin of the best class over the second before a softmax; 0 where there is no class vector."""
     (array,) = outputs.values()
     values = np.sort(array.astype(np.float64).reshape(-1))

@@ -23,7 +23,7 @@ class ChannelThresholds(Proposer):
     def propose(self, search: Search) -> Iterator[Candidate]:
         found: dict[str, Array] = {}
         headroom = search.settings.headroom
-        entries = search.once(for_unseen).entries if headroom else search.lowest
+        entries = search.cached(for_unseen).entries if headroom else search.lowest
         for name, one in search.importance.items():
             entry = entries[name]
             if one.channels is not None and entry.threshold > 0:

@@ -23,7 +23,7 @@ class DeepClipping(Proposer):
 
     def propose(self, search: Search) -> Iterator[Candidate]:
         unseen = search.settings.headroom > 0
-        made = search.once(for_unseen if unseen else by_outputs)
+        made = search.cached(for_unseen if unseen else by_outputs)
         deep = _cut(search, made)
         if deep.entries != made.entries:
             yield deep.named(NAME, search.filter_shifts, math.inf if unseen else 0.0)
@@ -37,7 +37,7 @@ def _cut(search: Search, made: Candidate) -> Candidate:
     may_be_far = {
         name: one for name, one in search.free.items() if lowest_of(one, last[name]) * MARGINS.far < own[name].threshold
     }
-    deep = search.by_outputs(may_be_far, MARGINS.rare, deep=True)
+    deep = search.by_outputs(may_be_far, MARGINS.rare, aggressive=True)
     far = {name: deep[name] for name in may_be_far if deep[name].threshold * MARGINS.far < own[name].threshold}
     cut = made.through("clipped far below the largest values", {**own, **far})
     return cut.through("logits clipped where they are saturated", search.evaluator.saturated(cut.entries))

@@ -19,7 +19,7 @@ class OutputError(Proposer):
     name = "output-error"
 
     def propose(self, search: Search) -> Iterator[Candidate]:
-        yield search.once(by_outputs).named("thresholds by outputs", search.filter_shifts)
+        yield search.cached(by_outputs).named("thresholds by outputs", search.filter_shifts)
 
 
 def by_outputs(search: Search) -> Candidate:

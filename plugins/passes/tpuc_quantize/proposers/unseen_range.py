@@ -15,7 +15,7 @@ class UnseenRange(Proposer):
     name = "unseen-range"
 
     def propose(self, search: Search) -> Iterator[Candidate]:
-        yield search.once(for_unseen).named(_name(search), search.filter_shifts)
+        yield search.cached(for_unseen).named(_name(search), search.filter_shifts)
 
 
 def for_unseen(search: Search) -> Candidate:

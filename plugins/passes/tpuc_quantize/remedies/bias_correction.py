@@ -90,23 +90,23 @@ def observe(net: FakeNetwork, sample: Mapping[str, Array]) -> dict[str, ProductM
     return found
 
 
-def filter_shifts(seen: Sequence[Mapping[str, ProductMeans]]) -> dict[str, Array]:
+def filter_shifts(observed: Sequence[Mapping[str, ProductMeans]]) -> dict[str, Array]:
     """The mean change of products, over samples, that is caused by rounding the filters alone."""
-    found = {name: _mean([one[name].lost for one in seen]) for name in seen[0]} if seen else {}
-    least = {name: NO_LOSS * np.abs([one[name].result for one in seen]).max(initial=0.0) for name in found}
+    found = {name: _mean([one[name].lost for one in observed]) for name in observed[0]} if observed else {}
+    least = {name: NO_LOSS * np.abs([one[name].result for one in observed]).max(initial=0.0) for name in found}
     return {name: np.where(np.abs(one) > least[name], one, 0.0).astype(np.float32) for name, one in found.items()}
 
 
 def find_shifts(
     net: FakeNetwork,
     samples: Sequence[Mapping[str, Array]],
-    seen: Sequence[Mapping[str, ProductMeans]],
+    observed: Sequence[Mapping[str, ProductMeans]],
     pool: Pool,
     watch: _Watch,
 ) -> dict[str, Array]:
     """Layer by layer: float minus int8, averaged over samples and positions, before the relu.
 
-    Later layers see the corrected results of earlier ones. `seen` are the float means of these samples.
+    Later layers see the corrected results of earlier ones. `observed` are the float means of these samples.
     """
     states = net.start_all(samples)
     shifts: dict[str, Array] = {}
@@ -115,10 +115,10 @@ def find_shifts(
             name = step.operation.name
             means = functools.partial(_integer_means, net, index)
             every = [mean for some in pool.here(means, states) for mean in some]
-            left = _mean([one[name].result for one in seen]) - _mean(every)
+            left = _mean([one[name].result for one in observed]) - _mean(every)
             shifts[name] = left.astype(np.float32)
             net.shift_bias(index, shifts[name])
-        net.run_together([index], states, pool, integer=True)
+        net.run_batches([index], states, pool, integer=True)
     return shifts
 
 

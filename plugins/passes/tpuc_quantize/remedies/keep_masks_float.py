@@ -29,7 +29,7 @@ class KeepMasksFloat(Pass):
         """See Pass; changes only the results of the run."""
         chip, mode = chip_of(context, self.name).description, str(context.options.get("quantize") or "f32")
         table = as_table(context.find(CALIBRATION_TABLE))
-        if context.find(MODE, "") or (table is not None and table.is_learned) or chip.float_mode in (None, mode):
+        if context.find(MODE, "") or (table is not None and table.has_qat_scales) or chip.float_mode in (None, mode):
             return False
         assert chip.float_mode is not None
         cells = Cells.of(context, self.name, mode)

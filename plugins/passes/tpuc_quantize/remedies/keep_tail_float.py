@@ -59,7 +59,7 @@ class KeepTailFloat(Pass):
         if context.find(MODE, ""):
             return False  # a network that is quantised already says itself where it is float
         table = as_table(context.find(CALIBRATION_TABLE))
-        if table is not None and table.is_learned:
+        if table is not None and table.has_qat_scales:
             return False  # training says it, too
         float_mode = chip_of(context, self.name).description.float_mode
         if float_mode is None or str(context.options.get("quantize", "")) in ("", "f32", "f16", "bf16"):

@@ -42,7 +42,7 @@ class ScaleChannels(Pass):
         """See Pass; raises CalibrationError when annotations of the table do not fit the network."""
         table = as_table(self.table or context.find(CALIBRATION_TABLE))
         mode = str(context.find(MODE) or context.options.get("quantize") or "")
-        if table is None or table.is_learned or mode not in MODES or context.chip is None:
+        if table is None or table.has_qat_scales or mode not in MODES or context.chip is None:
             return False
         floats = context.find(QUANTISE_TABLE, {})
         elements = annotated_elements(module, table, Cells.of(context, self.name, mode), floats)

@@ -13,7 +13,7 @@ TOGETHER = 1 << 21
 """Elements of all values of the samples that run at once. Small networks spend most time in numpy's call overhead."""
 
 
-def most_together(plan: Plan) -> int:
+def batch_limit(plan: Plan) -> int:
     """The number of samples of a network that run at once: the same for any number of threads."""
     types = [value.type for step in plan.steps for value in step.operation.results]
     types += [item.type for item in plan.inputs]
@@ -23,7 +23,7 @@ def most_together(plan: Plan) -> int:
     return max(TOGETHER // sum(type.size for type in tensors), 1)
 
 
-def node_together(step: Step, shared: Collection[int], count: int) -> Node | None:
+def batched_node(step: Step, shared: Collection[int], count: int) -> Node | None:
     """The step with the types of that many samples; None where it must run them one after the other. The slots in
     `shared` are the same for all samples.
     """

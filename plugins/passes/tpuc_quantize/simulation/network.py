@@ -27,7 +27,7 @@ from tpuc_ops.traits import ComputedInFloat, KeepsGrid, states
 from tpuc_optimize.canonicalization.indices import exact_numbers
 from tpuc_optimize.canonicalization.masks import masked_scores
 
-from tpuc_quantize.simulation.batching import most_together, node_together
+from tpuc_quantize.simulation.batching import batch_limit, batched_node
 from tpuc_quantize.simulation.grids import (
     ChannelGrid,
     Grid,
@@ -175,17 +175,17 @@ class FakeNetwork:
 
     def start_all(self, samples: Sequence[Mapping[str, Array]]) -> list[State]:
         """Like `start`, with as many samples per state as should run at once."""
-        count = most_together(self.plan)
-        return [self._start_together(samples[first : first + count]) for first in range(0, len(samples), count)]
+        count = batch_limit(self.plan)
+        return [self._start_batch(samples[first : first + count]) for first in range(0, len(samples), count)]
 
-    def _start_together(self, samples: Sequence[Mapping[str, Array]]) -> State:
+    def _start_batch(self, samples: Sequence[Mapping[str, Array]]) -> State:
         first, *others = samples
         if not others:  # of scalars there is no row
             return self.start(first)
         state = self.start({name: np.concatenate([one[name] for one in samples]) for name in first})
         return replace(state, count=len(samples))
 
-    def apart(self, states: Iterable[State]) -> list[State]:
+    def unbatched(self, states: Iterable[State]) -> list[State]:
         """The samples of the states, one state each."""
         return [
             State([self._own(slot, state, number) for slot in range(self.plan.slots)], [*state.grids])
@@ -306,7 +306,7 @@ class FakeNetwork:
         """A step for that many samples at once, if possible."""
         if (index, count) not in self._nodes:
             step = self.plan.steps[index]
-            self._nodes[index, count] = node_together(step, self.constants | {ABSENT_SLOT}, count)
+            self._nodes[index, count] = batched_node(step, self.constants | {ABSENT_SLOT}, count)
         return self._nodes[index, count]
 
     def store(self, index: int, state: State, results: Sequence[Array], *, integer: bool) -> None:
@@ -361,10 +361,10 @@ class FakeNetwork:
         `keep`.
         """
         states = self.start_all(samples)
-        self.run_together(range(len(self.plan.steps)), states, pool, integer=integer, keep=keep)
-        return self.apart(states)
+        self.run_batches(range(len(self.plan.steps)), states, pool, integer=integer, keep=keep)
+        return self.unbatched(states)
 
-    def run_together(
+    def run_batches(
         self, steps: Iterable[int], states: Sequence[State], pool: Pool, *, integer: bool, keep: Collection[int] = ()
     ) -> None:
         """Run the steps of several samples on the threads of `pool`; each thread prepares an op's filters once for its

@@ -37,7 +37,7 @@ class TensorThreshold:
 
 
 @dataclass(frozen=True)
-class LearnedScales:
+class QatScales:
     """The scales of a weight, one or one per channel, and its zero points."""
 
     scales: tuple[float, ...]
@@ -61,11 +61,11 @@ class CalibrationTable:
     @property
     def work_mode(self) -> str:
         """The mode that a training tool made the table for; empty for a calibration table."""
-        stated = (remark.partition(WORK_MODE)[2] for remark in self.remarks if remark.startswith(WORK_MODE))
-        return next((text.split()[0] for text in stated if text.strip()), "")
+        work_modes = (remark.partition(WORK_MODE)[2] for remark in self.remarks if remark.startswith(WORK_MODE))
+        return next((text.split()[0] for text in work_modes if text.strip()), "")
 
     @property
-    def is_learned(self) -> bool:
+    def has_qat_scales(self) -> bool:
         """True if training found the thresholds."""
         return bool(self.work_mode or self.sections.get(WEIGHTS))
 
@@ -80,7 +80,7 @@ class CalibrationTable:
         return dict(_parse_line(line, f"#{INT4}") for line in self.sections.get(INT4, ()))
 
     @property
-    def learned_scales(self) -> Mapping[str, LearnedScales]:
+    def learned_scales(self) -> Mapping[str, QatScales]:
         """The scales of weights found by training, by weight name."""
         return dict(parse_scales(line, f"#{WEIGHTS}") for line in self.sections.get(WEIGHTS, ()))
 
@@ -134,9 +134,9 @@ def format_table(table: CalibrationTable) -> str:
     return "\n".join(lines) + "\n"
 
 
-def as_table(given: CalibrationTable | str | Path | None) -> CalibrationTable | None:
+def as_table(source: CalibrationTable | str | Path | None) -> CalibrationTable | None:
     """A table, or the table in a file."""
-    return read_table(Path(given)) if isinstance(given, (str, Path)) else given
+    return read_table(Path(source)) if isinstance(source, (str, Path)) else source
 
 
 def read_table(path: Path) -> CalibrationTable:
@@ -211,17 +211,17 @@ def _parse_line(line: str, where: str) -> tuple[str, TensorThreshold]:
     return name, TensorThreshold(threshold, minimum, maximum)
 
 
-def parse_scales(line: str, where: str) -> tuple[str, LearnedScales]:
+def parse_scales(line: str, where: str) -> tuple[str, QatScales]:
     """Parse 'name count scales... count zero_points...'; raises `CalibrationError` for other lines."""
     name, *fields = line.split()
     try:
         count = int(fields[0])
         scales, rest = tuple(map(float, fields[1 : count + 1])), fields[count + 1 :]
         zero_points = tuple(map(int, rest[1:]))
-        is_whole = len(scales) == count > 0 and int(rest[0]) == len(zero_points) in (1, count)
+        is_complete = len(scales) == count > 0 and int(rest[0]) == len(zero_points) in (1, count)
     except (IndexError, ValueError):
-        is_whole, scales, zero_points = False, (), ()
-    if not is_whole:
+        is_complete, scales, zero_points = False, (), ()
+    if not is_complete:
         raise CalibrationError(
             f"{where}: {line!r} is not of the form 'name count scales... count zero_points...'. Export the table again."
         )
@@ -232,7 +232,7 @@ def parse_scales(line: str, where: str) -> tuple[str, LearnedScales]:
             f"{where}: {name!r} has zero points, which chips do not support for weights. Train it with symmetric "
             "weights."
         )
-    return name, LearnedScales(scales, zero_points)
+    return name, QatScales(scales, zero_points)
 
 
 def _check_section(name: str, line: str, where: str) -> None:

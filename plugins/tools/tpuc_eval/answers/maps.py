@@ -13,7 +13,7 @@ from tpuc_driver.api.answers import Answer, Asked, RunSample
 from tpuc_driver.api.host import Labels
 from tpuc_images.images import upright
 
-from tpuc_eval.answers.drawing import BLENDED, COLOURS
+from tpuc_eval.answers.drawing import BLENDED, COLORS
 from tpuc_eval.answers.objects import fitting_detectors
 from tpuc_eval.datasets.images import sample_of
 from tpuc_eval.options import reader
@@ -24,7 +24,7 @@ COARSEST = 8
 """Maximum pixels of the input per position of a map; coarser outputs are features or detector heads."""
 SHOWN, LEAST_SHARE = 10, 0.001
 """Maximum number of classes shown, and their minimum share."""
-COLOURED = 3
+COLOR_CHANNELS = 3
 """Channels of a color picture."""
 _HOT = np.array([255.0, 48.0, 0.0])
 
@@ -45,8 +45,8 @@ class Maps(Answer):
         if known is not None and not isinstance(known, ClassMap):
             return None
         place = placement_of("maps", sample)
-        colours = any(COLOURED in one.shape for one in ran.inputs)
-        if not _is_map(values.shape, place.input, colours=colours) or fitting_detectors(ran, asked, sample):
+        colors = any(COLOR_CHANNELS in one.shape for one in ran.inputs)
+        if not _is_map(values.shape, place.input, colors=colors) or fitting_detectors(ran, asked, sample):
             return None
         rows, columns = place.places(*values.shape[2:])
         seen = (rows >= 0)[:, None] & (columns >= 0)
@@ -59,11 +59,11 @@ class Maps(Answer):
         return _classes(found[rows][:, columns], seen, asked.names(ran), count, ran.picture, asked.draw)
 
 
-def _is_map(shape: tuple[int, ...], size: tuple[int, int], *, colours: bool) -> bool:
+def _is_map(shape: tuple[int, ...], size: tuple[int, int], *, colors: bool) -> bool:
     if len(shape) != 4 or shape[0] != 1:
         return False
     width, height = size
-    is_picture = colours and shape[1] == COLOURED and shape[2] >= height and shape[3] >= width
+    is_picture = colors and shape[1] == COLOR_CHANNELS and shape[2] >= height and shape[3] >= width
     return not is_picture and shape[2] * COARSEST >= height and shape[3] * COARSEST >= width
 
 
@@ -73,8 +73,8 @@ def _classes(
     """Return the share of each class in the visible picture."""
     shares = np.bincount(found[seen], minlength=count) / seen.sum()
     if draw is not None:
-        colours = np.array([[int(text[at : at + 2], 16) for at in (1, 3, 5)] for text in COLOURS], np.float64)
-        _blend(picture, colours[found % len(colours)], BLENDED * (seen & (found > 0)), draw)
+        colors = np.array([[int(text[at : at + 2], 16) for at in (1, 3, 5)] for text in COLORS], np.float64)
+        _blend(picture, colors[found % len(colors)], BLENDED * (seen & (found > 0)), draw)
     best = [int(one) for one in np.argsort(-shares, kind="stable")[:SHOWN] if shares[one] >= LEAST_SHARE]
     width = len(str(max(best)))
     return [f"{100 * shares[one]:5.1f}%  {one:>{width}}  {names.of(one, count)}" for one in best]
@@ -91,7 +91,7 @@ def _strengths(found: NDArray[np.float64], seen: NDArray[np.bool_], picture: Pat
     return [f"{least:.6g} to {most:.6g}, strongest at {column} {row}, {100 * above:.1f}% above the middle"]
 
 
-def _blend(picture: Path, colours: NDArray[Any], strength: NDArray[Any], target: Path) -> None:
+def _blend(picture: Path, colors: NDArray[Any], strength: NDArray[Any], target: Path) -> None:
     image = np.asarray(upright(picture), np.float64)
-    mixed = image + (colours - image) * strength[..., None]
+    mixed = image + (colors - image) * strength[..., None]
     Image.fromarray(np.round(mixed).astype(np.uint8)).save(target)

@@ -141,8 +141,8 @@ def _as_input(one: SampleInput, row: Array, source: Path, *, flat: bool) -> Arra
     """Return one sample in the network's input shape; windows are flattened if the network has other dimensions."""
     pixels = _as_pixels(one, row, source)
     if pixels is not None:
-        normalised = one.preprocess.normalise(pixels)
-        row = normalised.transpose(2, 0, 1) if one.preprocess.layout == "nchw" else normalised
+        normalized = one.preprocess.normalise(pixels)
+        row = normalized.transpose(2, 0, 1) if one.preprocess.layout == "nchw" else normalized
         return fit(one, row[None] if one.shape[0] == 1 else row, source)
     if flat and row.size == math.prod(one.shape[1:]):
         return fit(one, row.reshape(one.shape[1:]), source)

@@ -37,7 +37,7 @@ class ImageNet(DatasetType):
             offset = request.label_offset
             classes = by_names_file(request.path, folders, labels.path, labels.plain, offset, remark)
         found = [classes.indices.get(_class_folder(file, request.path)) for file in files]
-        return _labelled(request, files, found, classes)
+        return _labeled(request, files, found, classes)
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class LabelledImages(ImageFiles):
         return self.numbering.doubt(classes)
 
 
-def _labelled(
+def _labeled(
     request: DataRequest, files: Sequence[Path], labels: Sequence[int | None], classes: FolderClasses
 ) -> LabelledImages:
     """Return the images that have a class index."""
@@ -86,7 +86,7 @@ def _of_list(
     if missing:
         remark(f"{missing} of {len(files)} images have no label in {request.label_file} and are skipped")
     indices = index_range(labels.path, labels.by_file.values() or labels.indices or [], request.label_offset)
-    return _labelled(request, files, found, FolderClasses({}, [], indices))
+    return _labeled(request, files, found, FolderClasses({}, [], indices))
 
 
 def _class_folders(path: Path, files: Sequence[Path]) -> list[str]:

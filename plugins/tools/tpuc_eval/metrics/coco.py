@@ -122,7 +122,7 @@ def _real(objects: Sequence[Objects]) -> list[dict[str, Any]]:
             "area": float(one.areas[index]),
             "iscrowd": int(one.crowd[index]),
             **({} if one.outlines is None else {"segmentation": one.outlines[index]}),
-            **({} if one.points is None else _labelled(one.points[index])),
+            **({} if one.points is None else _labeled(one.points[index])),
         }
         for image, one in enumerate(objects, 1)
         for index in range(len(one.classes))
@@ -146,7 +146,7 @@ def _seen(digests: Sequence[Detections]) -> list[dict[str, Any]]:
     ]
 
 
-def _labelled(points: Any) -> dict[str, Any]:
+def _labeled(points: Any) -> dict[str, Any]:
     return {"keypoints": points.reshape(-1).tolist(), "num_keypoints": int((points[:, 2] > 0).sum())}
 
 

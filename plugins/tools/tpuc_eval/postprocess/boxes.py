@@ -29,9 +29,9 @@ def softmax(x: NDArray[Any], axis: int = -1) -> Floats:
     return powers / powers.sum(axis=axis, keepdims=True)
 
 
-def around(centre: NDArray[Any], size: NDArray[Any]) -> Floats:
+def around(center: NDArray[Any], size: NDArray[Any]) -> Floats:
     """Return boxes with these centers (x, y) and sizes (width, height), `[..., 2]` each."""
-    return np.concatenate([centre - size / 2, centre + size / 2], axis=-1)
+    return np.concatenate([center - size / 2, center + size / 2], axis=-1)
 
 
 def overlaps(box: NDArray[Any], others: NDArray[Any]) -> Floats:

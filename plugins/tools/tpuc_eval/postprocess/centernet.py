@@ -50,8 +50,8 @@ class CenterNet(Detector):
         heat = sigmoid(heat) if self.sigmoid else heat
         heat = np.where(heat == _highest_near(heat), heat, 0.0)
         cell = corners(*heat.shape[1:]).reshape(-1, 2)
-        centres, extents = (one.reshape(2, -1).T for one in (offsets, sizes))
-        boxes = around(cell + centres, extents) * self.stride
+        centers, extents = (one.reshape(2, -1).T for one in (offsets, sizes))
+        boxes = around(cell + centers, extents) * self.stride
         return self.select(boxes, heat.reshape(len(heat), -1).T, place)
 
     def compose(self, tail: Tail) -> Candidates:

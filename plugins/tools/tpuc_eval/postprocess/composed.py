@@ -47,9 +47,9 @@ def cell_anchors(
     return (cell + shift) * stride, stride
 
 
-def pixel_boxes(tail: Tail, centres: Value, sizes: Value, scores: Value, anchors: Anchors) -> Candidates:
+def pixel_boxes(tail: Tail, centers: Value, sizes: Value, scores: Value, anchors: Anchors) -> Candidates:
     """Return boxes with these centers and sizes `[images, n, 2]`, in the unit of the anchors."""
-    moved = tail(top.Sub(), centres, tail.constant(anchors.centres[None]))
+    moved = tail(top.Sub(), centers, tail.constant(anchors.centers[None]))
     grown = grown_sizes(tail, sizes, anchors.sizes)
     variances = np.concatenate([1 / anchors.sizes, np.ones_like(anchors.sizes)], axis=1)
     return Candidates(tail.concat(2, moved, grown), scores, dataclasses.replace(anchors, variances=variances))

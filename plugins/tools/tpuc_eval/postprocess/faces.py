@@ -31,36 +31,36 @@ class BlazeFace(Detector):
     anchors: tuple[int, ...] = (2, 6)
 
     def fits(self, shapes: Sequence[tuple[int, ...]], sample: Sample) -> bool:
-        count = len(self._centres(placement_of(self.name, sample).input))
+        count = len(self._centers(placement_of(self.name, sample).input))
         return sorted(shape[1:] for shape in shapes) == [(count, 1), (count, 16)]
 
     def __call__(self, outputs: Outputs, sample: Sample) -> Detections:
         place = placement_of(self.name, sample)
-        centres = self._centres(place.input)
+        centers = self._centers(place.input)
         heads = sorted(only_row(outputs), key=lambda head: head.shape[-1])
-        if len(heads) != 2 or heads[0].shape != (len(centres), 1) or heads[1].shape[:1] != heads[0].shape[:1]:
+        if len(heads) != 2 or heads[0].shape != (len(centers), 1) or heads[1].shape[:1] != heads[0].shape[:1]:
             shapes = ", ".join(f"{name} {array.shape}" for name, array in outputs.items())
             raise UsageError(
-                f"post-processing '{self.name}': {shapes} are not scores and boxes of {len(centres)} anchors; correct "
+                f"post-processing '{self.name}': {shapes} are not scores and boxes of {len(centers)} anchors; correct "
                 "its options strides and anchors, or choose another post-processing."
             )
-        boxes = around(centres + heads[1][:, :2], heads[1][:, 2:4])
+        boxes = around(centers + heads[1][:, :2], heads[1][:, 2:4])
         scores = sigmoid(heads[0])
         return self.select(boxes, scores, place)
 
     def compose(self, tail: Tail) -> Candidates:
         """See Detector."""
         sure, boxes = sorted(tail.outputs, key=lambda value: value.tensor.dims[-1])
-        centres = self._centres(tail.size)
+        centers = self._centers(tail.size)
         levels = zip(self.strides, self.anchors, strict=True)
         sides = [np.full(count * cell_count(tail.size, [stride]), stride * TYPICAL) for stride, count in levels]
         sizes = np.concatenate(sides).astype(np.float64)[:, None].repeat(2, axis=1)
         moved, grown = tail.part(boxes, 0, 2), grown_sizes(tail, tail.part(boxes, 2, 4), sizes)
         variances = np.concatenate([1 / sizes, np.ones_like(sizes)], axis=1)
-        anchors = Anchors(centres, sizes, tail.size, variances)
+        anchors = Anchors(centers, sizes, tail.size, variances)
         return Candidates(tail.concat(2, moved, grown), tail(top.Sigmoid(), sure), anchors)
 
-    def _centres(self, size: tuple[int, int]) -> np.ndarray:
+    def _centers(self, size: tuple[int, int]) -> np.ndarray:
         levels = [all_corners(size, [stride]) for stride in self.strides]
         parts = [
             np.repeat((cell + 0.5) * stride, count, axis=0)

@@ -104,8 +104,8 @@ class Ssd(Detector):
         )
         if self.softmax:
             scores = tail(top.Softmax(axis=2), scores)
-        centres, sizes = (corners[:, :2] + corners[:, 2:]) / 2, corners[:, 2:] - corners[:, :2]
-        return Candidates(offsets, tail.part(scores, 1), Anchors(centres, sizes, variances=variances))
+        centers, sizes = (corners[:, :2] + corners[:, 2:]) / 2, corners[:, 2:] - corners[:, :2]
+        return Candidates(offsets, tail.part(scores, 1), Anchors(centers, sizes, variances=variances))
 
 
 @dataclass(frozen=True)
@@ -162,9 +162,9 @@ def decode_offsets(offsets: NDArray[Any], priors: Floats, variances: NDArray[Any
     exponentials.
     """
     size = priors[:, 2:] - priors[:, :2]
-    centre = (priors[:, :2] + priors[:, 2:]) / 2
+    center = (priors[:, :2] + priors[:, 2:]) / 2
     variances = np.broadcast_to(variances, priors.shape)
-    return around(centre + offsets[:, :2] * variances[:, :2] * size, np.exp(offsets[:, 2:] * variances[:, 2:]) * size)
+    return around(center + offsets[:, :2] * variances[:, :2] * size, np.exp(offsets[:, 2:] * variances[:, 2:]) * size)
 
 
 def _is_priors(shape: tuple[int, ...]) -> bool:

@@ -78,8 +78,8 @@ class _AnchorYolo(Detector):
                     "and classes; choose another --postprocess."
                 )
             cell = corners(raw.shape[0], raw.shape[1])[:, :, None]
-            centre, extent = self.decode(raw, cell, own, stride)
-            boxes.append(around(centre, extent).reshape(-1, 4))
+            center, extent = self.decode(raw, cell, own, stride)
+            boxes.append(around(center, extent).reshape(-1, 4))
             sure = sigmoid(raw[..., 4:])
             scores.append((sure[..., :1] * sure[..., 1:]).reshape(-1, raw.shape[3] - BOX_AND_OBJECT))
         return np.concatenate(boxes), np.concatenate(scores)
@@ -97,7 +97,7 @@ class _AnchorYolo(Detector):
         offsets, anchors = self.offsets(tail, rows, sure, Anchors(np.repeat(cell, count, 0), sizes, tail.size))
         strides_of = np.repeat(stride, count, 0)
         moves = anchors.variances * np.concatenate([strides_of / anchors.sizes, np.ones_like(sizes)], axis=1)
-        anchors = dataclasses.replace(anchors, centres=anchors.centres * strides_of, variances=moves)
+        anchors = dataclasses.replace(anchors, centers=anchors.centers * strides_of, variances=moves)
         return Candidates(offsets, scores, anchors)
 
     @abstractmethod
@@ -144,7 +144,7 @@ class YoloV5(_AnchorYolo):
     def offsets(self, tail: Tail, rows: Value, sure: Value, anchors: Anchors) -> tuple[Value, Anchors]:
         grown = grown_sizes(tail, tail.part(sure, 2, 4), np.full((1, 2), 0.5))
         offsets = tail.concat(2, tail.part(sure, 0, 2), grown)
-        return offsets, dataclasses.replace(anchors, centres=anchors.centres - 0.5, variances=np.full(4, 2.0))
+        return offsets, dataclasses.replace(anchors, centers=anchors.centers - 0.5, variances=np.full(4, 2.0))
 
     def compose(self, tail: Tail) -> Candidates:
         """See Detector."""

@@ -56,11 +56,11 @@ class YoloX(Detector):
             cell, stride = all_corners(place.input)
         if rows.ndim != 2 or len(rows) != len(cell) or rows.shape[1] <= 5:
             raise _no_head(self.name, rows.shape, len(cell), "5 + classes")
-        centre, extent = rows[:, :2], rows[:, 2:4]
+        center, extent = rows[:, :2], rows[:, 2:4]
         if not self.decoded:
-            centre, extent = (centre + cell) * stride, np.exp(extent) * stride
+            center, extent = (center + cell) * stride, np.exp(extent) * stride
         scores = rows[:, 4:5] * rows[:, 5:]
-        return self.select(around(centre, extent), scores, place)
+        return self.select(around(center, extent), scores, place)
 
     def recognised(self, tail: Tail) -> YoloX:
         """Boxes are in pixels if sums or exponentials follow the last convolutions."""
@@ -148,10 +148,10 @@ class YoloV8(Detector):
         (rows,) = tail.outputs
         places, stride = cell_anchors(tail.size, STRIDES, 0.5)
         anchors = Anchors(places, np.tile(stride * TYPICAL, 2), tail.size)
-        centres, sizes, scores = (
+        centers, sizes, scores = (
             tail.permute(tail.part(rows, start, end, axis=1), 0, 2, 1) for start, end in ((0, 2), (2, 4), (4, None))
         )
-        return pixel_boxes(tail, centres, sizes, scores, anchors)
+        return pixel_boxes(tail, centers, sizes, scores, anchors)
 
     def _compose_maps(self, tail: Tail) -> Candidates:
         rows, strides = sorted_rows(tail, self.name, 1)
@@ -179,8 +179,8 @@ class FastestDet(Detector):
         if len(heads) != 1 or heads[0].ndim != 3 or len(values) != count or values.shape[1] <= 5:
             raise _no_head(self.name, heads[0].shape, count, "5 + classes")
         cell, _ = all_corners(place.input, (_FASTEST_STRIDE,))
-        centre = (cell + np.tanh(values[:, 1:3])) / heads[0].shape[:0:-1]
-        boxes = around(centre, sigmoid(values[:, 3:5])) * np.tile(place.input, 2)
+        center = (cell + np.tanh(values[:, 1:3])) / heads[0].shape[:0:-1]
+        boxes = around(center, sigmoid(values[:, 3:5])) * np.tile(place.input, 2)
         scores = np.maximum(values[:, :1], 0) ** 0.6 * np.maximum(values[:, 5:], 0) ** 0.4
         return self.select(boxes, scores, place)
 
