@@ -22,6 +22,14 @@ def stored(x: Array, type: TensorType) -> Array:
         return x.astype(numpy_dtype(type.storage), copy=False)
 
 
+def held(number: float, type: TensorType) -> Array:
+    """A constant of an op as commands hold it: in the float type of its operand, to nearest even. Beside integers it is
+    float32.
+    """
+    near = np.asarray(number, np.float32)
+    return as_float(stored(near, type)) if type.shape_only().storage.is_float and not type.is_quantised else near
+
+
 def relu(x: Array, do_relu: bool, limit: float, *, in_place: bool = False) -> Array:
     """``max(x, 0)``, limited to a positive `limit`, if `do_relu`."""
     if not do_relu:

@@ -5,28 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 from tpuc.api import (
-    F32,
     Module,
     NetworkInput,
-    Node,
     Operation,
     Pass,
     PassContext,
-    Rewriter,
     TensorType,
     Unsupported,
     UsageError,
     remove_dead,
 )
-from tpuc_ops import top, tpu
-from tpuc_ops.quant.arithmetic import dequantise
-from tpuc_ops.quant.casts import parameters
-from tpuc_optimize.canonicalization.common import Names
+from tpuc_ops import tpu
 
-from tpuc_lower.boundary.images import rows_of
-from tpuc_lower.target.results import FILE_INPUTS
+from tpuc_lower.boundary.file_bytes import dequantises, return_bytes, take_bytes, take_name
+from tpuc_lower.target.results import FILE_INPUTS, FILE_OUTPUTS
 
 
 @dataclass(frozen=True)
@@ -35,7 +28,7 @@ class StripCasts(Pass):
 
     The lists choose by position, counted from 1; empty lists mean all. Inputs without a Cast and outputs computed in
     float are already stored as they are. An input that takes unsigned bytes in the network's file takes those: a table
-    maps each byte to the result of the Cast.
+    maps each byte to the result of the Cast. Outputs return the bytes of the network's file, by a table likewise.
     """
 
     name = "strip-casts"
@@ -48,14 +41,18 @@ class StripCasts(Pass):
         """See Pass; raises UsageError for invalid positions, Unsupported for inputs stored in two ways."""
         function = module.main
         inputs = [one for one in module.main.operations if isinstance(one.op, NetworkInput)]
-        file_inputs = context.find(FILE_INPUTS, {})
+        file_inputs, file_outputs = context.find(FILE_INPUTS, {}), context.find(FILE_OUTPUTS, ())
         changed = False
         if self.quant_input:
             for index in _chosen("input", self.quant_input_list, len(inputs)):
                 changed |= _strip_input(module, inputs[index], file_inputs.get(inputs[index].name), context)
         if self.quant_output:
             for index in _chosen("output", self.quant_output_list, len(function.outputs)):
-                changed |= _strip_output(function.terminator, index, context)
+                changed |= _strip_output(module, index, context)
+                if index < len(file_outputs):
+                    name, own = file_outputs[index]
+                    changed |= return_bytes(module, index, own)
+                    take_name(module, index, name)
         remove_dead(module)
         function.update_type()
         return changed
@@ -85,7 +82,7 @@ def _strip_input(module: Module, operation: Operation, own: TensorType | None, c
         )
     cast_type = casts[0].result.tensor
     if own is not None and own.storage.is_unsigned and cast_type.is_quantised and cast_type.element != own.element:
-        _take_bytes(module, operation, casts[0], own)
+        take_bytes(module, operation, casts[0], own)
         return True
     stored = casts[0].result
     value.type = operation.operands[0].type = stored.tensor
@@ -94,28 +91,8 @@ def _strip_input(module: Module, operation: Operation, own: TensorType | None, c
     return True
 
 
-def _take_bytes(module: Module, operation: Operation, cast: Operation, own: TensorType) -> None:
-    """Give the input the type `own`, unsigned bytes, and replace `cast` by a table with one entry per byte."""
-    value, result = operation.result, cast.result.tensor
-    scale, zero_point = parameters(own)
-    meant = dequantise(np.arange(256), scale, zero_point)
-    (entries,) = cast.op.evaluate(
-        Node(cast.op, (TensorType(meant.shape, F32),), (TensorType(meant.shape, result.element),), cast.name), [meant]
-    )
-    value.type = operation.operands[0].type = own
-    names = Names(module)
-    build = Rewriter(module, constant=top.Weight(), absent=top.None_())
-    build.at(cast)
-    rows, flat = rows_of(own.dims), names.new(f"{cast.name}_rows")
-    table = build.weight(names.new(f"{cast.name}_table"), entries.reshape(1, 1, 1, 256), result.element)
-    bytes_ = build.build(tpu.Reshape(shape=rows), [value], TensorType(rows, own.element), flat)
-    found = build.build(tpu.Lut(), [bytes_, table], TensorType(rows, result.element), names.new(f"{cast.name}_lut"))
-    reshaped = build.build(tpu.Reshape(shape=result.dims), [found], result, names.new(f"{cast.name}_own"))
-    cast.result.replace_with(reshaped)
-    cast.erase()
-
-
-def _strip_output(terminator: Operation, index: int, context: PassContext) -> bool:
+def _strip_output(module: Module, index: int, context: PassContext) -> bool:
+    terminator = module.main.terminator
     value = terminator.operands[index]
     cast = value.defining
     if value.tensor.is_quantised:
@@ -123,5 +100,9 @@ def _strip_output(terminator: Operation, index: int, context: PassContext) -> bo
     if cast is None or not isinstance(cast.op, tpu.Cast) or cast.operands[0] in terminator.operands:
         context.log(f"output '{value.name}' is not quantized: --quant-output has no effect on it")
         return False
-    terminator.set_operand(index, cast.operands[0])
+    stored = cast.operands[0]
+    before = stored.defining
+    if before is not None and not stored.tensor.is_quantised and dequantises(module, before):
+        stored = before.operands[0]  # first to a narrow float, then to a wide one
+    terminator.set_operand(index, stored)
     return True

@@ -22,7 +22,7 @@ from tpuc.api import (
 )
 from tpuc_lower.lowering.cells import Cells
 from tpuc_lower.target.kernels import chip_of, runs_on_chip
-from tpuc_lower.target.results import FILE_INPUTS, MODE
+from tpuc_lower.target.results import FILE_INPUTS, FILE_OUTPUTS, MODE
 from tpuc_ops.quant.casts import Dequantise, Quantise
 
 from tpuc_prequantized.between_casts import computed_from_integers
@@ -48,7 +48,7 @@ class PrepareQuantised(Pass):
     With zero points every value keeps its scale, bytes are unsigned where none is below 0, and inputs become floats
     that are quantized first, as for other networks. Float ops of the network get the chip's float mode, except those
     with calibrated results and those between casts that the chip computes on integers with the stated types. The result
-    `file_inputs` holds the inputs' types in the file.
+    `file_inputs` holds the inputs' types in the file, and `file_outputs` those of the outputs.
     """
 
     name = "prepare-quantised"
@@ -71,6 +71,7 @@ class PrepareQuantised(Pass):
             return True
         self._check(module, requested)
         context.leave(FILE_INPUTS, _file_inputs(module))
+        context.leave(FILE_OUTPUTS, [(value.name, value.tensor) for value in module.main.outputs])
         table = dict(context.find(QUANTISE_TABLE, {}))
         if chip.float_mode is not None:
             integer_ops = computed_from_integers(module, Cells.of(context, self.name, chip.quantised_mode))

@@ -30,7 +30,7 @@ from tpuc_prequantized.common import (
     network_inputs,
 )
 from tpuc_prequantized.limited import keep_limits
-from tpuc_prequantized.stored_inputs import given_as_stored, take_integers
+from tpuc_prequantized.stored_inputs import given_as_stored, keep_own_type, take_integers
 from tpuc_prequantized.stored_weights import dequantise_weights
 from tpuc_prequantized.zero_points import kept_elements
 
@@ -65,6 +65,8 @@ class RequantiseSymmetric(Pass):
         for operation in network_inputs(module):
             kept.pop(operation.operands[0], None)
             if (element := kept.get(operation.result)) is not None:
+                if as_given[operation.result] is None:
+                    element = keep_own_type(operation, kept, module)
                 kept[operation.operands[0]] = element
                 take_integers(operation, element, as_given[operation.result], module, context)
         _round_moved_averages(module, kept)

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tpuc.api import STORED_INPUTS, Module, Operation, PassContext, RoundMode, Uniform, Value
+from tpuc.api import (
+    STORED_INPUTS,
+    Location,
+    Module,
+    Operation,
+    PassContext,
+    RoundMode,
+    Uniform,
+    Value,
+    free_name,
+)
 from tpuc_ops import top
 from tpuc_ops.quant.casts import Dequantise, Quantise
 
@@ -28,6 +38,24 @@ def given_as_stored(module: Module, context: PassContext) -> dict[Value, RoundMo
             if isinstance(op, Quantise):
                 found[value] = op.round_mode
     return found
+
+
+def keep_own_type(operation: Operation, kept: dict[Value, Uniform], module: Module) -> Uniform:
+    """Give an input the integers of the network's file; where the ops that read it need others, a product with 1 makes
+    them.
+    """
+    value, block = operation.result, operation.block
+    own, wanted = value.tensor.uniform, kept[value]
+    if own == wanted or block is None:
+        return wanted
+    names = {name for one in module.main.operations for name in one.location.names}
+    name = free_name(f"{value.name}_{wanted.storage}", names.__contains__)
+    moved = Operation(top.MulConst(const_val=1.0), [value], [value.tensor], Location((name,)))
+    value.replace_with(moved.result)
+    moved.set_operand(0, value)
+    block.insert_after(operation, moved)
+    kept[value], kept[moved.result] = own, wanted
+    return own
 
 
 def take_integers(

@@ -67,6 +67,8 @@ def _with_point(
     is_input = isinstance(producer.op, NetworkInput)
     if is_input and element.zero_point and _computes(value.users, accepting):
         return element
+    if is_input and not element.zero_point:
+        return None
     reads = [_reads_floats(user, index, module, cells) for user, index in value.uses]
     if not is_input and producer not in accepting:
         return None
@@ -85,7 +87,7 @@ def _computes(users: Iterable[Operation], accepting: Collection[Operation]) -> b
 
 
 def _is_particular(operation: Operation) -> bool:
-    return isinstance(operation.op, top.Concat) or _passes_on(operation) or _adds_two(operation)
+    return isinstance(operation.op, top.Concat) or _passes_on(operation)
 
 
 def _passes_on(operation: Operation) -> bool:
@@ -129,7 +131,13 @@ def _of_one_sign(operations: Collection[Operation], moved: Stored) -> dict[Value
         for operation in operations
         if _passes_on(operation)
     ]
-    around = {value for one in operations if _adds_two(one) for value in (*one.operands, *one.results)}
+    around = {
+        value
+        for one in operations
+        if _adds_two(one)
+        for value in (*one.operands, *one.results)
+        if value.defining is None or not isinstance(value.defining.op, NetworkInput)  # inputs are as in the file
+    }
     summed = _passed(around & moved.keys(), passing)
     signed = _passed({value for value, stored in moved.items() if not stored.storage.is_unsigned}, passing) - summed
     return {value: with_sign(moved[value], unsigned=value in summed) for value in signed | summed}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from tpuc.api import F64, SI32, Elementwise, Node, Op, Raw, Types
 
-from tpuc_ops.arrays import Array, as_float, stored
+from tpuc_ops.arrays import Array, as_float, held, stored
 from tpuc_ops.elementwise import ReluFields
 from tpuc_ops.integers import clamped, is_integer, zero_point
 from tpuc_ops.quant.arithmetic import Rounding, round_to_int, shift_right
@@ -36,7 +36,7 @@ class AddConst(ReluFields, Op, Elementwise):
         (x,) = operands
         type = node.result_type
         if not is_integer(type):
-            return [stored(self.activate(as_float(x) + np.float32(self.const_val)), type)]
+            return [stored(self.activate(as_float(x) + held(self.const_val, node.operand_types[0])), type)]
         product = (x.astype(np.int64) - zero_point(node.operand_types[0])) * self.multiplier
         total = product + round_to_int(self.const_val, Rounding.HALF_AWAY_FROM_ZERO)
         q = shift_right(total, self.rshift, Rounding.HALF_UP) + zero_point(type)

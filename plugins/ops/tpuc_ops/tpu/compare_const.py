@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 from tpuc.api import F64, Bool, Elementwise, Node, Op, Raw, Str, Types
 
-from tpuc_ops.arrays import Array, as_float, stored
+from tpuc_ops.arrays import Array, as_float, held, stored
 from tpuc_ops.top.compare import MODES, check_mode
 
 
@@ -28,7 +27,7 @@ class CompareConst(Op, Elementwise):
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
         x = as_float(operands[0])
-        number = as_float(stored(np.asarray(self.const_val, np.float32), node.operand_types[0]))
+        number = held(self.const_val, node.operand_types[0])
         compare = MODES[self.mode]
         return [stored(compare(number, x) if self.inversed else compare(x, number), node.result_type)]
 

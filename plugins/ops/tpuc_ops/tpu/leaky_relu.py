@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from tpuc.api import F64, SI32, Elementwise, Node, Op, Raw, RoundMode, Types
 
-from tpuc_ops.arrays import Array, as_float, stored
+from tpuc_ops.arrays import Array, as_float, held, stored
 from tpuc_ops.integers import clamped, is_integer, zero_point
 from tpuc_ops.quant.arithmetic import Rounding, shift_right
 
@@ -42,7 +42,7 @@ class LeakyRelu(Op, Elementwise):
         x, type = operands[0], node.result_type
         if not is_integer(type):
             values = as_float(x)
-            return [stored(np.where(values > 0, values, np.float32(self.alpha or 0.0) * values), type)]
+            return [stored(np.where(values > 0, values, held(self.alpha or 0.0, node.operand_types[0]) * values), type)]
         values = x.astype(np.int64) - zero_point(node.operand_types[0])
         if self.multiplier_neg is None:
             above, below = values, self._scaled(values, self.multiplier or 0, self.rshift)

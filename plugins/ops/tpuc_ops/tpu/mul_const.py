@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 from tpuc.api import F64, Elementwise, Node, Op, Raw, Types
 
-from tpuc_ops.arrays import Array, as_float, stored
+from tpuc_ops.arrays import Array, as_float, held, stored
 from tpuc_ops.elementwise import ReluFields
 
 
@@ -27,7 +26,9 @@ class MulConst(ReluFields, Op, Elementwise):
         return (x.shape_only(),)
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
-        return [stored(self.activate(as_float(operands[0]) * np.float32(self.const_val)), node.result_type)]
+        return [
+            stored(self.activate(as_float(operands[0]) * held(self.const_val, node.operand_types[0])), node.result_type)
+        ]
 
     def flops(self, node: Node) -> int:
         return node.result_type.size * (1 + self.do_relu)

@@ -10,6 +10,8 @@ MODE: ResultKey[str] = ResultKey("mode")
 """The integer mode required by a pre-quantized network."""
 FILE_INPUTS: ResultKey[Mapping[str, TensorType]] = ResultKey("file_inputs")
 """The types that a pre-quantized network's inputs have in its file, by name."""
+FILE_OUTPUTS: ResultKey[Sequence[tuple[str, TensorType]]] = ResultKey("file_outputs")
+"""The names and types that a pre-quantized network's outputs have in its file."""
 CHIP: ResultKey[Chip] = ResultKey("chip")
 """The chip given to a pass, in a run without one."""
 LATENCY: ResultKey[Callable[[Sequence[str]], float | None]] = ResultKey("latency")
