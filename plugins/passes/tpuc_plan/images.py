@@ -22,6 +22,7 @@ from tpuc.api import (
     Operation,
     PassContext,
     TensorType,
+    Unsupported,
     Value,
     numpy_dtype,
 )
@@ -51,15 +52,23 @@ def plan_by_images(planner: ModulePlanner, plan: Plan, context: PassContext) -> 
     batch = Batch(planner.module, count)
     if not batch.joined:
         return None
+    try:
+        return _repeated(batch, planner, plan.cycles, context)
+    except Unsupported:  # the chip lacks kernels for what joins images
+        return None
+
+
+def _repeated(batch: Batch, planner: ModulePlanner, most: int, context: PassContext) -> tuple[Module, Plan] | None:
+    """Return the module with its images one after the other and its plan, if it takes less than `most` cycles."""
     plans: list[Plan] = []
     for module in (batch.single(), batch.rest()):
         own = ModulePlanner(module, context, planner.chip, planner.level).run()
         plans.append(own)
-        if own.cycles is None or (count - 1) * (plans[0].cycles or 0) >= plan.cycles:
+        if own.cycles is None or (batch.count - 1) * (plans[0].cycles or 0) >= most:
             return None
     whole, repeated = batch.repeated(*plans)
     cycles = ModulePlanner(whole, context, planner.chip, planner.level).cycles_of(repeated)
-    return (whole, replace(repeated, cycles=cycles)) if cycles is not None and cycles < plan.cycles else None
+    return (whole, replace(repeated, cycles=cycles)) if cycles is not None and cycles < most else None
 
 
 def batch_of(module: Module) -> int:
