@@ -29,6 +29,7 @@ from tpuc.api.frontend import HostEngine as HostEngine
 from tpuc.api.frontend import ImportBuilder as ImportBuilder
 from tpuc.api.frontend import ImportOptions as ImportOptions
 from tpuc.api.frontend import NetworkPart as NetworkPart
+from tpuc.api.frontend import WeightChoice as WeightChoice
 from tpuc.api.function import FunctionCall as FunctionCall
 from tpuc.api.function import FunctionChip as FunctionChip
 from tpuc.api.function import FunctionKernel as FunctionKernel

@@ -70,6 +70,22 @@ class ImportBuilder(Protocol):
 
 
 @dataclass(frozen=True)
+class WeightChoice:
+    """How matrices are stored as small integers, with activations in the floats of `mode`.
+
+    Integers of `bits` share scales in groups of `group`, 0 for whole rows. `head_bits` is for the matrix before the
+    logits of a language model, 16 for floats; None chooses. `text` is what the model is to predict well.
+    """
+
+    bits: int
+    mode: str
+    group: int = 64
+    symmetric: bool = False
+    head_bits: int | None = None
+    text: Path | None = None
+
+
+@dataclass(frozen=True)
 class ImportOptions:
     """Options of the user for importing a network file.
 
@@ -78,7 +94,7 @@ class ImportOptions:
     front end updates constants that state the old one, such as target shapes; None: as in the file. `random_weights`: a
     front end whose format keeps weights elsewhere draws them from a fixed seed. `input_names` turn computed tensors
     into inputs; `dims` sets open dimensions by symbol; `fixed_inputs` turns inputs into constants: arrays, or text as
-    for --fix-input.
+    for --fix-input. `weights` is for front ends that store matrices as integers.
     """
 
     model_name: str = ""
@@ -91,6 +107,7 @@ class ImportOptions:
     input_names: tuple[str, ...] = ()
     dims: Mapping[str, int] = field(default_factory=dict[str, int])
     fixed_inputs: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    weights: WeightChoice | None = None
 
     @property
     def specializes(self) -> bool:
@@ -123,7 +140,7 @@ class Frontend(ABC):
     others: ClassVar[Mapping[str, str]] = {}
     """Advice for files of the same framework that this front end does not read, by suffix."""
     specializes_by: ClassVar[frozenset[str]] = frozenset()
-    """The fields among input_names, dims and fixed_inputs that it supports; the others are refused."""
+    """The fields among input_names, dims, fixed_inputs and weights that it supports; the others are refused."""
 
     @abstractmethod
     def read(self, path: Path, options: ImportOptions, registry: Any) -> Module:

@@ -85,7 +85,9 @@ class Choices:
 SECTIONS: Mapping[str, tuple[Callable[[Any], Any], ...]] = {
     "Target and files": (
         click.option(
-            "--quantize", type=MODE, help="f32, f16, bf16, int8, int8-asym, ...; by default, network and chip decide."
+            "--quantize",
+            type=MODE,
+            help="f32, f16, bf16, int8, ..., of language models w8f16, w4bf16; by default, network and chip decide.",
         ),
         runtime_option,
         click.option("--report", "report_path", type=OUTPUT, metavar="FILE.json", help="Write the report as JSON."),

@@ -130,6 +130,8 @@ class Configuration:
     optional_chip: Chip | None = None
     """None if no chip is needed; `chip` then raises."""
     mode: str | None = None
+    weight_bits: int = 0
+    """Bits of matrices that are stored as integers although the mode computes in floats; 0 for none."""
     work_dir: Path | None = None
     planner: str | None = None
     opt: int | None = None

@@ -53,6 +53,10 @@ def _reading(registry: Registry, path: Path, settings: NetworkSettings) -> tuple
             raise Unsupported(
                 f"{path}: front end '{frontend.name}' does not support {option}; export the network to ONNX to use it."
             )
+    if options.weights is not None and "weights" not in frontend.specializes_by:
+        raise Unsupported(
+            f"{path}: weights alone are quantized in language models only; give a mode such as int8 or f16."
+        )
     return frontend, file, options
 
 
@@ -75,6 +79,7 @@ def _options(path: Path, settings: NetworkSettings | TransformTestSettings) -> I
         input_names=tuple(settings.get("input_names", ())),
         dims=settings.get("dims") or {},
         fixed_inputs=settings.get("fixed_inputs") or {},
+        weights=settings.get("weights"),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from tpuc.api.chip import FLOAT_MODES, Chip
@@ -12,9 +13,15 @@ from tpuc.ir.traits import NetworkInput
 from tpuc.ir.types import Uniform
 
 
+def split_mode(mode: str | None) -> tuple[str | None, int]:
+    """Return the float mode and the bits of the weights of a mode such as `w4f16`; other modes unchanged, with 0."""
+    found = re.fullmatch(r"w([48])(f16|bf16)", mode or "")
+    return (found[2], int(found[1])) if found else (mode, 0)
+
+
 def check_mode(chip: Chip, mode: str | None) -> None:
     """Check that the chip has the mode; raises UsageError if not."""
-    known = chip.description.modes
+    known, mode = chip.description.modes, split_mode(mode)[0]
     if mode is not None and mode not in known:
         raise UsageError(f"chip '{chip.description.name}' has no mode '{mode}'. Its modes: {', '.join(known)}.")
 

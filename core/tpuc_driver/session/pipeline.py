@@ -45,6 +45,7 @@ from tpuc_driver.session.stages.lower import lower
 from tpuc_driver.session.stages.plan import plan
 from tpuc_driver.session.values import Built, Finished, Recipe, Shapes, SharedConstants
 from tpuc_driver.session.verification import StageTest, Verification
+from tpuc_driver.session.weights import weight_choice
 
 _OF_SAMPLES = ("dataset", "data_list", "input_num", "min_agreement", "test_input", "excepts", "tolerance")
 """Settings about samples, which apply to the first of several sets of shapes only."""
@@ -60,6 +61,7 @@ def transform(configuration: Configuration, path: Path, settings: NetworkSetting
 def compile_network(configuration: Configuration, path: Path, model: Path, settings: CompileSettings) -> CompileReport:
     """Compile a network file to the file `model`."""
     configuration.clock.expect(*_stages(configuration, settings))
+    settings = CompileSettings(**weight_choice(configuration, settings))
     parts = read_parts(configuration.registry, path, NetworkSettings(**chosen(settings, NetworkSettings)))
     if parts:
         return _compile_parts(configuration, path, model, settings, parts)

@@ -25,6 +25,7 @@ from tpuc_driver.session.calibrated_on import calibrated_on
 from tpuc_driver.session.combining import FIRST, Choice, CompiledFile
 from tpuc_driver.session.configuration import Clock, Configuration, Progress, chosen_chip, silent, unseen
 from tpuc_driver.session.importing import reads, verify_import
+from tpuc_driver.session.modes import split_mode
 from tpuc_driver.session.opening import compiled_runner, opened, said_twice
 from tpuc_driver.session.reports import CompileReport, ProfileReport, SelfCheck, StageComparison, shown_tensor
 from tpuc_driver.session.running import (
@@ -46,6 +47,7 @@ from tpuc_driver.session.settings import (
 )
 from tpuc_driver.session.stages.calibrate import calibrate
 from tpuc_driver.session.values import Built, Recipe, Shapes
+from tpuc_driver.session.weights import weight_choice
 
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -99,10 +101,12 @@ class Session:
                 cpu_ops=cpu_ops,
                 layout=layout,
             )
+        mode, bits = split_mode(quantize)
         self.configuration = Configuration(
             registry,
             found,
-            mode=quantize,
+            mode=mode,
+            weight_bits=bits,
             work_dir=work_dir,
             planner=planner,
             opt=opt,
@@ -182,7 +186,8 @@ class Session:
     def transform(self, path: Path, **settings: Unpack[NetworkSettings]) -> Module:
         """Import a network file as an optimized TOP module."""
         check_settings(settings, NetworkSettings)
-        return pipeline.transform(self.configuration, path, settings)
+        chosen = NetworkSettings(**weight_choice(self.configuration, settings))
+        return pipeline.transform(self.configuration, path, chosen)
 
     def verify_transform(
         self, path: Path, module: Module, **settings: Unpack[TransformTestSettings]

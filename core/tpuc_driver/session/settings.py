@@ -10,6 +10,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, TypedDict, get_args, get_type_hints
 
+from tpuc.api.frontend import WeightChoice
 from tpuc.errors import UsageError
 
 from tpuc_driver.api.board import Board
@@ -25,7 +26,8 @@ class NetworkSettings(TypedDict, total=False):
     `batch` becomes the leading dimension of every input; `preprocess` describes the preprocessing of images, `post` the
     post-processing appended to the network; `random_weights` draws random weights if the format stores them elsewhere.
     `input_names` turns computed tensors into inputs, `dims` sets symbolic dimensions, and `fixed_inputs` replaces
-    inputs by constants. `keep_in` is a folder that receives the network as imported and simplified.
+    inputs by constants. `keep_in` is a folder that receives the network as imported and simplified. `group_size`,
+    `symmetric` and `head_bits` are for modes such as `w4f16`; `weights` is the choice that they make with the mode.
     """
 
     model_name: str
@@ -40,6 +42,10 @@ class NetworkSettings(TypedDict, total=False):
     dims: Mapping[str, int] | None
     fixed_inputs: Mapping[str, Any] | None
     keep_in: Path | None
+    group_size: int | None
+    symmetric: bool | None
+    head_bits: int | None
+    weights: WeightChoice | None
 
 
 class SampleSettings(TypedDict, total=False):

@@ -173,7 +173,7 @@ def embedding_network(source: str, name: str, table: Array, tokens: int) -> Modu
     return graph.module({"input_embeds": graph.rows(table, graph.inputs["input_ids"], "embedding")})
 
 
-def head_network(source: str, shape: Shape, head: Array) -> Module:
+def head_network(source: str, shape: Shape, head: Linear) -> Module:
     """Build the logits of one token."""
     graph = Graph(source, "lm_head", {"hidden_states": (1, shape.hidden)}, ("m_logits",))
-    return graph.module({"m_logits": graph.linear(graph.inputs["hidden_states"], Linear(head), "head")})
+    return graph.module({"m_logits": graph.linear(graph.inputs["hidden_states"], head, "head")})

@@ -47,11 +47,26 @@ class Shape:
 
 
 @dataclass(frozen=True)
+class Integers:
+    """A matrix `[outputs, inputs]` as packed integers of `bits`, with scales and zero points [outputs, groups]."""
+
+    weight: Array
+    scale: Array
+    zp: Array
+    bits: int
+    group: int
+
+
+@dataclass(frozen=True)
 class Linear:
-    """A product with `weight: [outputs, inputs]`, and a bias if there is one."""
+    """A product with `weight: [outputs, inputs]`, and a bias if there is one.
+
+    `integers` is the matrix as it is stored, where it is quantized.
+    """
 
     weight: Array
     bias: Array | None = None
+    integers: Integers | None = None
 
 
 @dataclass(frozen=True)

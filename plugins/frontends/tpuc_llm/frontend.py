@@ -17,7 +17,7 @@ class LlmFrontend(Frontend):
     name = "llm"
     suffixes = ()
     folder_file = "config.json"
-    specializes_by = frozenset({"dims"})
+    specializes_by = frozenset({"dims", "weights"})
 
     def read(self, path: Path, options: ImportOptions, registry: Any) -> Module:
         """Read the whole model as one network: token ids [1, S] to logits [1, S, vocabulary], causal."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from tpuc.api import F32, Module, TensorType, Value
+from tpuc.api import F32, Module, ScalarType, TensorType, Value
 from tpuc_importing.building import ModuleSource, TopBuilder
 from tpuc_ops import top
 from tpuc_ops.arrays import Array
@@ -32,9 +32,20 @@ class Graph:
 
     def linear(self, x: Value, linear: Linear, name: str) -> Value:
         """``x @ weight.T + bias``."""
-        bias = self._builder.none() if linear.bias is None else self.weight(f"{name}_bias", linear.bias)
-        product = top.MatMul(right_transpose=True)
-        return self._builder.build(product, [x, self.weight(f"{name}_weight", linear.weight), bias], name)
+        none, stored = self._builder.none(), linear.integers
+        bias = none if linear.bias is None else self.weight(f"{name}_bias", linear.bias)
+        if stored is None:
+            operands = [x, self.weight(f"{name}_weight", linear.weight), none, none, bias]
+            return self._builder.build(top.A16MatMul(weight_bits=16), operands, name)
+        operands = [
+            x,
+            self._builder.weight(f"{name}_integers", stored.weight, ScalarType("ui8")),
+            self.weight(f"{name}_scale", stored.scale),
+            self._builder.weight(f"{name}_zp", stored.zp, ScalarType("ui8")),
+            bias,
+        ]
+        product = top.A16MatMul(weight_bits=stored.bits, q_group_size=stored.group)
+        return self._builder.build(product, operands, name)
 
     def product(self, left: Value, right: Value, name: str) -> Value:
         return self._builder.build(top.MatMul(), [left, right, self._builder.none()], name)

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import dataclasses
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tpuc.api import ImportOptions, Module, NetworkPart, Unsupported, UsageError
+from tpuc.api import ImportOptions, Module, NetworkPart, Unsupported, UsageError, WeightChoice
+from tpuc_ops.arrays import Array
 
+from tpuc_llm.arithmetic import Arithmetic, product
+from tpuc_llm.calibrating import TOKENS, WINDOW, BlockCalibration, windows
 from tpuc_llm.checkpoint import CONFIG, Checkpoint
 from tpuc_llm.decoder import Block, block_network, embedding_network, head_network
-from tpuc_llm.family import Family, Linear, Shape
+from tpuc_llm.family import BlockWeights, Family, Linear, Shape
 from tpuc_llm.graphs import Graph
+from tpuc_llm.perplexity import Logits
+from tpuc_llm.quantization import DEFAULT_HEAD_BITS, Quantizer
+from tpuc_llm.text import Tokenizer, read_text
 
 GROUP = "tpuc.llm_families"
 SEQUENCE = "seq"
+PROJECTIONS = ("q", "k", "v", "o", "gate", "up", "down")
+"""The products of a block whose matrices are quantized."""
 MASKED = -10000.0
 """Added to the scores of positions that a token must not see, as the vendor's converter does."""
 LONGEST = 1 << 15
@@ -34,6 +44,7 @@ class LanguageModel:
     shape: Shape
     length: int
     name: str
+    weights: WeightChoice | None = None
 
     @staticmethod
     def open(folder: Path, options: ImportOptions, registry: Any) -> LanguageModel:
@@ -61,12 +72,64 @@ class LanguageModel:
             )
         if options.batch not in (None, 1):
             raise Unsupported(f"{folder}: --batch {options.batch}: language models are built for one sequence.")
-        return LanguageModel(checkpoint, family, shape, length, options.model_name or folder.name)
+        return LanguageModel(checkpoint, family, shape, length, options.model_name or folder.name, options.weights)
 
     @property
     def source(self) -> str:
         """The folder, for sentences."""
         return str(self.checkpoint.folder)
+
+    def blocks(self) -> Iterator[BlockWeights]:
+        """Yield the weights of all blocks in order, quantized where that was asked for; `head` comes after them."""
+        for index in range(self.shape.layers):
+            weights = self.family.block(self.checkpoint, index)
+            if self.calibration is not None:
+                yield self.calibration.quantized(weights)
+            elif self.weights is not None:
+                quantizer = Quantizer(self.weights, self.weights.bits)
+                found = {name: quantizer.linear(getattr(weights, name)) for name in PROJECTIONS}
+                yield dataclasses.replace(weights, **found)
+            else:
+                yield weights
+
+    @cached_property
+    def calibration(self) -> BlockCalibration | None:
+        """What blocks are quantized with where a text was given; it goes on with `blocks`."""
+        if self.weights is None or self.weights.text is None:
+            return None
+        words = Tokenizer.open(self.checkpoint.folder)
+        length = min(WINDOW, self.length)
+        cut = windows(words.encode(read_text(self.weights.text)), length, words.begin)[: max(TOKENS // length, 1)]
+        if not cut:
+            raise UsageError(f"{self.weights.text}: the text has less than {length} tokens; give a longer one.")
+        table = self.family.embedding(self.checkpoint)
+        arithmetic = Arithmetic(self.shape, length)
+        return BlockCalibration(arithmetic, Quantizer(self.weights, self.weights.bits), table[np.array(cut)])
+
+    def head(self) -> tuple[Array, Linear]:
+        """Return the last norm and the head."""
+        norm, head = self.family.head(self.checkpoint)
+        bits = 16 if self.weights is None else self.weights.head_bits or DEFAULT_HEAD_BITS
+        if self.weights is None or bits == 16:
+            return norm, Linear(head)
+        quantizer = Quantizer(self.weights, bits)
+        if self.calibration is not None:
+            return norm, self.calibration.head(Linear(head), norm, quantizer)
+        return norm, quantizer.linear(Linear(head))
+
+    def logits(self, length: int) -> Logits:
+        """Return the logits of windows of `length` tokens, in plain numpy."""
+        table, arithmetic = self.family.embedding(self.checkpoint), Arithmetic(self.shape, length)
+        blocks = list(self.blocks())
+        norm, head = self.head()
+
+        def logits(window: Sequence[int]) -> Array:
+            states = table[np.asarray(window)[None]]
+            for weights in blocks:
+                states = arithmetic.block(weights, states)["output_states"]
+            return product(arithmetic.norm(states, norm), head)[0]
+
+        return logits
 
     def parts(self) -> Iterator[NetworkPart]:
         """Yield the networks of a file, with the vendor's names; their weights are read one after another.
@@ -77,9 +140,8 @@ class LanguageModel:
         for name, tokens in (("embedding", self.length), ("embedding_cache", 1)):
             module = embedding_network(self.source, name, table, tokens)
             yield NetworkPart(module, ("i32",), (MODE,), "embedding")
-        norm, head = self.family.head(self.checkpoint)
-        for index in range(self.shape.layers):
-            weights = self.family.block(self.checkpoint, index)
+        norm, _ = self.family.head(self.checkpoint)
+        for index, weights in enumerate(self.blocks()):
             last = norm if index == self.shape.layers - 1 else None
             for decode in (False, True):
                 name = f"block_cache_{index}" if decode else f"block_{index}"
@@ -88,7 +150,7 @@ class LanguageModel:
                 )
                 given = (MODE, "i32", *(MODE,) * (3 if decode else 1))
                 yield NetworkPart(module, given, (MODE,) * 3, f"block {index}")
-        yield NetworkPart(head_network(self.source, self.shape, head), (MODE,), ("f32",), "head")
+        yield NetworkPart(head_network(self.source, self.shape, self.head()[1]), (MODE,), ("f32",), "head")
 
     def whole(self) -> Module:
         """Return one network from token ids [1, S] to logits [1, S, vocabulary]; later tokens are not seen."""
@@ -98,12 +160,12 @@ class LanguageModel:
         positions = graph.weight("position_ids", np.arange(length, dtype=np.float32).reshape(1, length))
         mask = graph.weight("attention_mask", causal_mask(length))
         for index in range(shape.layers):
-            weights = self.family.block(self.checkpoint, index)
+            weights = self.block(index)
             block = Block(graph, shape, weights, length, f"block_{index}_")
             states = block.attend(states, block.rotation(positions, length), mask).states
-        norm, head = self.family.head(self.checkpoint)
+        norm, head = self.head()
         states = graph.norm(states, norm, shape.norm_eps, "last_norm")
-        return graph.module({"logits": graph.linear(states, Linear(head), "head")})
+        return graph.module({"logits": graph.linear(states, head, "head")})
 
 
 def causal_mask(length: int) -> np.ndarray[Any, Any]:

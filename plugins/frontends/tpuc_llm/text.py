@@ -130,6 +130,16 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
                 pipe.close()
 
 
+def read_text(path: Path) -> str:
+    """Return a text file. Raises InvalidModel if it is not one."""
+    try:
+        return path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidModel(
+            f"{path}: this is not a text that can be read ({error}). Give a text file in UTF-8."
+        ) from error
+
+
 def _token(value: Any) -> str:
     """A special token, which stands as text or as an object."""
     if isinstance(value, dict):

@@ -17,8 +17,14 @@ LENGTH = 16
 
 
 @pytest.mark.interop
-@pytest.mark.parametrize("mode", ["f16", "bf16"])
-@pytest.mark.parametrize("kind", ["llama", "qwen3"])
+@pytest.mark.parametrize(
+    ("kind", "mode"),
+    [
+        *((kind, mode) for kind in ("llama", "qwen3") for mode in ("f16", "bf16")),
+        ("qwen2", "w4f16"),
+        ("llama", "w8bf16"),
+    ],
+)
 def test_every_network_computes_what_the_runtime_does(
     kind: str, mode: str, run_vendor: RunVendor, tmp_path: Path
 ) -> None:
@@ -41,7 +47,7 @@ def test_every_network_computes_what_the_runtime_does(
             inputs[info.name] = np.ascontiguousarray(numbers, dtype)
         ours = session.simulate(chip, loaded, inputs)
         raw = {
-            name: array.view(np.uint16) if mode == "bf16" and array.dtype != np.int32 else array
+            name: array.view(np.uint16) if "bf16" in mode and array.dtype != np.int32 else array
             for name, array in inputs.items()
         }
         theirs = run_vendor(one, raw)

@@ -83,6 +83,22 @@ if TYPE_CHECKING:
     click.option("--input-num", type=COUNT, default=0, show_default=True, help="Number of samples to use; 0: all."),
     click.option("--calibration-method", default="kld", show_default=True, help="Method that chooses thresholds."),
 )
+@in_section(
+    "Weights as integers (w4f16)",
+    click.option(
+        "--group-size", type=COUNT, help="Numbers of a row that share a scale: 32, 64 (default) or 128; 0: the row."
+    ),
+    click.option("--symmetric", is_flag=True, default=None, help="No zero points: scales for plus and minus alike."),
+    click.option(
+        "--quantize-head",
+        "head_bits",
+        type=click.Choice(["4", "8", "none"]),
+        callback=lambda _context, _parameter, value: (
+            {None: None, "none": 16}.get(value) if value not in ("4", "8") else int(value)
+        ),
+        help="Bits of the matrix before the logits of a language model; chosen where it is left out.",
+    ),
+)
 @in_section("Pictures", preprocess_options)
 @in_section(
     "Accuracy",

@@ -36,11 +36,13 @@ from tpuc_bm1684x.kernels.unary import (
     PReluKernel,
 )
 from tpuc_bm1684x.kernels.upsample import UpsampleKernel
+from tpuc_bm1684x.kernels.weight_products import WeightOnlyKernel
 
 TABLE = KernelTable("bm1684x", "tpu")
 TABLE.runs(tpu.Conv2D)(AnyConvKernel)
 TABLE.runs(tpu.Deconv)(DeconvKernel)
 TABLE.runs(tpu.MatMul)(AnyMatMulKernel)
+TABLE.runs(tpu.A16MatMul)(WeightOnlyKernel)
 TABLE.runs(tpu.Pool2D)(PoolKernel)
 TABLE.runs(tpu.RecurrentSteps)(RecurrentKernel)
 TABLE.runs(tpu.Reduce)(AnyReduceKernel)

@@ -10,6 +10,7 @@ from tpuc.api import (
     ABSENT,
     Axis,
     Layouts,
+    LocalTensor,
     Node,
     PackedConstant,
     Phase,
@@ -202,6 +203,10 @@ class ProductKernel(WindowKernel[Bm1684xAssembler]):
             product.requantise(node, placed, target, asm)
         elif target.dtype is not operand(result).dtype:
             asm.record(Arithmetic(operation=ArithmeticOp.CAST, shape=result.shape, result=operand(result), left=target))
+        self.activate(node, result, asm)
+
+    def activate(self, node: Node, result: LocalTensor, asm: Bm1684xAssembler) -> None:
+        """Record the relu of an op that has one."""
         emit_relu(node, result, asm)
 
     def emit_sum(
@@ -219,7 +224,7 @@ class ProductKernel(WindowKernel[Bm1684xAssembler]):
                 input_shape=x.shape[1:],
                 weight=Operand(
                     placed.constants["filter"].address,
-                    dtype_of(node.operand_types[1].storage),
+                    self.filter_type(node),
                     Layout.COMPACT,
                 ),
                 kernel=product.kernel,
@@ -233,6 +238,10 @@ class ProductKernel(WindowKernel[Bm1684xAssembler]):
                 accumulate=not phase.starts,
             )
         )
+
+    def filter_type(self, node: Node) -> DType:
+        """The type of the filter in local memory."""
+        return dtype_of(node.operand_types[1].storage)
 
     def _integer(self, node: Node) -> bool:
         return not node.operand_types[0].storage.is_float

@@ -1,6 +1,7 @@
 # generated: python docs/generate.py
 from tpuc.api import Dialect as Dialect
 
+from tpuc_ops.top.a16_matmul import A16MatMul as A16MatMul
 from tpuc_ops.top.abs import Abs as Abs
 from tpuc_ops.top.add import Add as Add
 from tpuc_ops.top.add_const import AddConst as AddConst

@@ -1,6 +1,7 @@
 # generated: python docs/generate.py
 from tpuc.api import Dialect as Dialect
 
+from tpuc_ops.tpu.a16_matmul import A16MatMul as A16MatMul
 from tpuc_ops.tpu.active import Active as Active
 from tpuc_ops.tpu.add import Add as Add
 from tpuc_ops.tpu.add_const import AddConst as AddConst

@@ -1,0 +1,49 @@
+"""Matrix products whose matrix is stored as small integers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Value, Wants
+from tpuc_ops import top, tpu
+from tpuc_ops.weight_only import padded
+
+from tpuc_bm1684x.lowerings.common import float_weight
+from tpuc_bm1684x.lowerings.table import TABLE
+
+
+@TABLE.lowers(top.A16MatMul, "f16", "bf16")
+class WeightOnlyProduct(Lowering[top.A16MatMul]):
+    """Integers stay as they are; scales take the type of the mode. Matrices of floats that lanes cannot hold in the
+    order of their rows are those of any other product.
+    """
+
+    def refuse(self, node: LoweringNode) -> str | None:
+        return "the matrix must be a constant" if node.constants[1] is None else None
+
+    def requires(self, node: LoweringNode) -> Sequence[Wants]:
+        return (Wants.MODE, *(Wants.AS_IS,) * (len(node.operand_types) - 1))
+
+    def lower(self, node: LoweringNode[top.A16MatMul], build: LoweringBuilder) -> Sequence[Value]:
+        op, none = node.op, build.none()
+        _, weight, scale, zp, bias = (*node.constants, None)[:5]
+        assert weight is not None
+        added = none if bias is None else build.weight("bias_f32", bias.astype(np.float32))
+        x, result = node.operands[0], node.float_result_type()
+        if op.weight_bits == 16:
+            matrix = float_weight(build, "filter", weight, node.mode)
+            if x.tensor.dims[-1] != padded(x.tensor.dims[-1]):
+                return [build(tpu.MatMul(right_transpose=True), [x, matrix, added, none, none], result)]
+            return [build(tpu.A16MatMul(weight_bits=16), [x, matrix, none, none, added], result)]
+        assert scale is not None
+        assert zp is not None
+        lowered = tpu.A16MatMul(weight_bits=op.weight_bits, q_group_size=op.q_group_size)
+        operands = [
+            x,
+            build.weight("integers", weight.astype(np.uint8), "ui8"),
+            float_weight(build, "scale", scale, node.mode),
+            build.weight("zp", zp.astype(np.uint8), "ui8"),
+            added,
+        ]
+        return [build(lowered, operands, result)]

@@ -1,0 +1,73 @@
+"""A decoder in plain numpy: what its weights compute, for measuring and for quantizing them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from tpuc_ops.arrays import Array
+
+from tpuc_llm.family import BlockWeights, Linear, Shape
+from tpuc_llm.graphs import rotary_tables
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """Windows of `tokens` tokens each, from position 0 on."""
+
+    shape: Shape
+    tokens: int
+
+    def block(self, weights: BlockWeights, states: Array) -> Mapping[str, Array]:
+        """Return the values of one block that products read, by name, and its `output_states`.
+
+        States are [windows, tokens, hidden].
+        """
+        shape, count = self.shape, len(states)
+        normed = self.norm(states, weights.attention_norm)
+        sizes = {"q": shape.heads, "k": shape.kv_heads, "v": shape.kv_heads}
+        q, k, v = (
+            product(normed, getattr(weights, name)).reshape(count, self.tokens, heads, shape.head_size)
+            for name, heads in sizes.items()
+        )
+        if weights.q_norm is not None and weights.k_norm is not None:
+            q, k = self.norm(q, weights.q_norm), self.norm(k, weights.k_norm)
+        context = self._attention(self._turned(q), self._turned(k), v)
+        states = states + product(context, weights.o)
+        second = self.norm(states, weights.mlp_norm)
+        gate = product(second, weights.gate)
+        gated = gate / (1 + np.exp(-gate)) * product(second, weights.up)
+        return {
+            "attention_norm": normed,
+            "context": context,
+            "mlp_norm": second,
+            "gated": gated,
+            "output_states": states + product(gated, weights.down),
+        }
+
+    def norm(self, x: Array, factors: Array) -> Array:
+        """RMSNorm over the last dimension."""
+        return x / np.sqrt(np.square(x).mean(-1, keepdims=True) + np.float32(self.shape.norm_eps)) * factors
+
+    def _turned(self, x: Array) -> Array:
+        cosines, sines = rotary_tables(self.shape.frequencies, self.tokens, self.shape.rope_factor)
+        half = self.shape.head_size // 2
+        turned = np.concatenate([x[..., half:], x[..., :half]], -1)
+        return x * cosines[:, None] + turned * sines[:, None]
+
+    def _attention(self, q: Array, k: Array, v: Array) -> Array:
+        shape, (count, tokens) = self.shape, q.shape[:2]
+        rows = q.reshape(count, tokens, shape.kv_heads, shape.group, shape.head_size).transpose(0, 2, 3, 1, 4)
+        keys, values = (one.transpose(0, 2, 1, 3)[:, :, None] for one in (k, v))
+        scores = rows @ keys.swapaxes(-1, -2) * np.float32(shape.head_size**-0.5)
+        scores = np.where(np.tri(tokens, dtype=bool), scores, np.float32(-np.inf))
+        shares = np.exp(scores - scores.max(-1, keepdims=True))
+        shares /= shares.sum(-1, keepdims=True)
+        return (shares @ values).transpose(0, 3, 1, 2, 4).reshape(count, tokens, -1)
+
+
+def product(x: Array, linear: Linear) -> Array:
+    """``x @ weight.T + bias``."""
+    result = x @ linear.weight.T
+    return result if linear.bias is None else result + linear.bias

@@ -1,0 +1,28 @@
+"""Products with matrices of small integers, for chips that do not expand them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tpuc.api import LoweringNode, Value
+from tpuc_ops import top
+
+from tpuc_legalise.composer import Composed, Composer, Part
+from tpuc_legalise.table import TABLE
+
+
+@TABLE.legalises(top.A16MatMul)
+class A16MatMulAny(Composed[top.A16MatMul]):
+    """A product with the floats that the integers mean."""
+
+    into = (top.MatMul,)
+
+    def refuse(self, node: LoweringNode) -> str | None:
+        return "the matrix must be a constant" if node.constants[1] is None else None
+
+    def compose(self, node: LoweringNode[top.A16MatMul], do: Composer, parts: Sequence[Part]) -> Sequence[Value]:
+        _, weight, scale, zp, bias = (*node.constants, None)[:5]
+        x = node.operands[0]
+        assert weight is not None
+        matrix = node.op.real(weight, scale, zp, x.tensor.dims[-1])  # type: ignore[arg-type]
+        return [do(top.MatMul(right_transpose=True), x, matrix, bias, last=True)]

@@ -1,0 +1,57 @@
+"""Products with matrices of small integers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from ml_dtypes import bfloat16
+from tpuc.api.evaluation import Interpreter
+from tpuc_driver.session import Session
+from tpuc_driver.session.boundary import Boundary
+
+from tests.chips.weight_only import CASES, Case, network
+
+
+@pytest.mark.chip("bm1684x")
+@pytest.mark.parametrize(("mode", "error"), [("f16", 2**-10), ("bf16", 2**-6)])
+def test_products_are_those_of_the_floats_that_integers_mean(mode: str, error: float, tmp_path: Path) -> None:
+    """Errors relative to the largest result: matrix, sums and result are rounded once each."""
+    module, inputs, wanted = network(CASES)
+    plain = Interpreter(module).run({name: array.astype("f4") for name, array in inputs.items()})
+    session = Session(chip="bm1684x", quantize=mode)
+    types = (mode,) * len(CASES)
+    session.deploy(module, tmp_path / "m.bmodel", boundary=Boundary(input_types=types, output_types=types))
+    file = session.opened(tmp_path / "m.bmodel")
+    given = inputs if mode == "f16" else {name: array.astype(bfloat16) for name, array in inputs.items()}
+    found = session.simulate(file.chip, file.container(0), given)
+    for name, result in wanted.items():
+        largest = np.abs(result).max()
+        assert np.abs(plain[name] - result).max() < 1e-5 * largest, name
+        assert np.abs(found[name].astype("f4") - result).max() < error * largest, name
+
+
+@pytest.mark.chip("bm1684x")
+def test_a_matrix_is_read_once_and_in_its_integers(tmp_path: Path) -> None:
+    """Four bits take a quarter of the time of sixteen, but for scales; rows and single vectors share bytes."""
+    cycles: dict[int, int] = {}
+    for bits in (4, 8, 16):
+        report = Session(chip="bm1684x", quantize="f16").deploy(
+            network([Case(1, 1024, 512, bits, 64)])[0], tmp_path / f"{bits}.bmodel"
+        )
+        assert report.cycles is not None
+        cycles[bits] = report.cycles
+    assert cycles[4] < 0.35 * cycles[16]
+    assert cycles[8] < 0.6 * cycles[16]
+
+
+@pytest.mark.parametrize("chip", ["c", "cv183x"])
+def test_other_chips_compute_with_the_floats(chip: str) -> None:
+    module, inputs, wanted = network([Case(3, 40, 24, 4, 32, has_bias=True)])
+    mode = {"c": "f32", "cv183x": "bf16"}[chip]
+    lowered, *_ = Session(chip=chip, quantize=mode).build(module, None)
+    found = Interpreter(lowered).run({name: array.astype("f4") for name, array in inputs.items()})
+    error = {"c": 1e-5, "cv183x": 2**-6}[chip]
+    result = next(iter(found.values())).astype("f4")
+    assert np.abs(result - wanted["y0"]).max() < error * np.abs(wanted["y0"]).max()
