@@ -159,8 +159,7 @@ class LanguageModel:
         states = graph.rows(self.family.embedding(self.checkpoint), graph.inputs["input_ids"], "embedding")
         positions = graph.weight("position_ids", np.arange(length, dtype=np.float32).reshape(1, length))
         mask = graph.weight("attention_mask", causal_mask(length))
-        for index in range(shape.layers):
-            weights = self.block(index)
+        for index, weights in enumerate(self.blocks()):
             block = Block(graph, shape, weights, length, f"block_{index}_")
             states = block.attend(states, block.rotation(positions, length), mask).states
         norm, head = self.head()

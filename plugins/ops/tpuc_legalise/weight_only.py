@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 from tpuc.api import LoweringNode, Value
 from tpuc_ops import top
 
@@ -24,5 +25,7 @@ class A16MatMulAny(Composed[top.A16MatMul]):
         _, weight, scale, zp, bias = (*node.constants, None)[:5]
         x = node.operands[0]
         assert weight is not None
-        matrix = node.op.real(weight, scale, zp, x.tensor.dims[-1])  # type: ignore[arg-type]
+        absent = np.zeros(0, np.float32)
+        tables = [absent if array is None else array for array in (scale, zp)]
+        matrix = node.op.real(weight, *tables, x.tensor.dims[-1])
         return [do(top.MatMul(right_transpose=True), x, matrix, bias, last=True)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -36,7 +37,7 @@ def test_every_network_computes_what_the_runtime_does(
     for one in extract(session.opened(path), tmp_path / "parts"):
         file = session.opened(one)
         chip, loaded = file.chip, file.container(0)
-        inputs = {}
+        inputs: dict[str, Any] = {}
         for info in loaded.inputs:
             dtype = numpy_dtype(info.element)
             numbers = random.normal(0, 1, info.shape)

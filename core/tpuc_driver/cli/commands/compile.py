@@ -33,6 +33,11 @@ if TYPE_CHECKING:
     from tpuc_driver.session.settings import CompileSettings
 
 
+def _bits(_context: click.Context, _parameter: click.Parameter, value: str | None) -> int | None:
+    """The bits that a word stands for."""
+    return 16 if value == "none" else None if value is None else int(value)
+
+
 @click.command(
     "compile",
     cls=PoolsCommand,
@@ -93,9 +98,7 @@ if TYPE_CHECKING:
         "--quantize-head",
         "head_bits",
         type=click.Choice(["4", "8", "none"]),
-        callback=lambda _context, _parameter, value: (
-            {None: None, "none": 16}.get(value) if value not in ("4", "8") else int(value)
-        ),
+        callback=_bits,
         help="Bits of the matrix before the logits of a language model; chosen where it is left out.",
     ),
 )
