@@ -41,7 +41,10 @@ def forms() -> Mapping[str, Sample]:
     (detection,) = test_best_classes.SHOWN
     box, prior = Fixed(np.zeros((1, 4), np.float32)), Fixed(np.float32([[[0, 0, 1, 1], [0.1, 0.1, 0.2, 0.2]]]))
     pooled = top.MaxPoolWithMask(kernel_shape=(3, 3), strides=(2, 2), pads=(1, 1, 1, 1))
+    integers, scales = np.full((24, 16), 0x5A, np.uint8), np.full((24, 1), 0.125, np.float32)
+    stored = [Fixed(integers, "ui8"), Fixed(scales), Fixed(np.full((24, 1), 7, np.uint8), "ui8"), None]
     found |= {
+        "top.A16MatMul usual": Sample(top.A16MatMul(q_group_size=32), [uniform(3, 32), *stored]),
         "top.DetectionOutput best": Sample(detection, [box, uniform(1, 7, low=0, high=1), prior]),
         "top.DynamicQuantizeLinear usual": Sample(top.DynamicQuantizeLinear(), [uniform(1, 3, 8, 8)]),
         "top.MaxPoolWithMask usual": Sample(pooled, [uniform(1, 1, 9, 8)]),

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from tpuc.api import LoweringNode, Value
 from tpuc_ops import top
+from tpuc_ops.arrays import Array
 
 from tpuc_legalise.composer import Composed, Composer, Part
 from tpuc_legalise.table import TABLE
@@ -26,6 +27,6 @@ class A16MatMulAny(Composed[top.A16MatMul]):
         x = node.operands[0]
         assert weight is not None
         absent = np.zeros(0, np.float32)
-        tables = [absent if array is None else array for array in (scale, zp)]
-        matrix = node.op.real(weight, *tables, x.tensor.dims[-1])
+        scale, zp = (absent if array is None else array for array in (scale, zp))
+        matrix: Array = node.op.real(weight, scale, zp, x.tensor.dims[-1])
         return [do(top.MatMul(right_transpose=True), x, matrix, bias, last=True)]
