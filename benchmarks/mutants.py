@@ -53,14 +53,22 @@ AREAS: dict[str, tuple[str, ...]] = {
         f"{CHIPS}/bm1684x/test_split.py",
         f"{CHIPS}/test_reaching_results.py",
     ),
-    "plugins/passes/tpuc_plan/regions/placement.py": (f"{CHIPS}/test_wide_inputs.py", f"{CHIPS}/test_choices.py"),
+    "plugins/passes/tpuc_plan/regions/placement.py": (
+        f"{PLANNING}/test_local_memory.py",
+        f"{PLANNING}/test_schedule.py",
+        f"{CHIPS}/test_wide_inputs.py",
+        f"{CHIPS}/test_choices.py",
+    ),
     "plugins/passes/tpuc_plan/tasks/tiling.py": (
+        f"{PLANNING}/test_tiling.py",
         f"{CHIPS}/bm1684x/test_split.py",
         f"{CHIPS}/cv183x/test_cycles.py",
         f"{CHIPS}/cv183x/test_rounding.py",
     ),
 }
-"""Files of arithmetic, lowering and planning, and the tests that judge them: those that run most of their lines."""
+"""Files of arithmetic, lowering and planning, and the tests that judge them: their own, and others that run most of
+their lines.
+"""
 COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE,
     ast.LtE: ast.Lt,

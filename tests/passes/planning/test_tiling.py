@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tpuc.api import LmemOverflow, Node, Phase, Scratch, Tile, window
+from tpuc.api import Axis, LmemOverflow, Node, Phase, Scratch, Tile, window
 from tpuc_plan.tasks import tiling
 from tpuc_plan.tasks.buffers import fitting_buffers, plan_buffers
 from tpuc_plan.tasks.pack import blocks_of, pack_task
@@ -162,3 +162,36 @@ def test_a_window_reads_its_halo_and_keeps_the_padding_at_the_border(
     rows: tuple[int, int], expected: tuple[int, int, int, int]
 ) -> None:
     assert window(*rows, stride=1, extent=3, pad_before=1, limit=10) == expected
+
+
+@each(
+    ("axis", "sizes"),
+    [
+        (Axis("w", 24), [24, 12, 8, 6, 5, 4, 3, 2, 1]),
+        (Axis("w", 24, minimum=7), [24, 12, 8, 7]),
+        (Axis("w", 24, granularity=8), [24, 16, 8]),
+        (Axis("w", 24, granularity=5, minimum=2), [24, 15, 10, 5]),
+        (Axis("w", 24, limit=12), [12, 8, 6, 5, 4, 3, 2, 1]),
+        (Axis("w", 24, granularity=5, limit=18), [15, 10, 5]),
+        (Axis("w", 5, granularity=8), [5]),
+    ],
+)
+def test_sizes_of_tiles_are_parts_of_the_axis_in_whole_units(axis: Axis, sizes: list[int]) -> None:
+    """From the whole, or the largest that the limit allows, down to the least."""
+    assert tiling._sizes_of(axis) == sizes  # pyright: ignore[reportPrivateUsage]
+
+
+def test_the_search_ends_after_as_many_worse_tilings_in_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    task, costs = conv_task(1, 4, 4, 8, 8), iter([5, 6, 4, 6, 6, 1])
+    monkeypatch.setattr(tiling, "_may_fit", lambda _: True)
+    monkeypatch.setattr(tiling, "fitting_buffers", lambda _: "some")
+    monkeypatch.setattr(tiling, "streamed_cycles", lambda *_: next(costs))
+    third = [*tiling._candidates(task)][2]  # pyright: ignore[reportPrivateUsage]
+    assert choose_tiling(task, patience=2).sizes == third
+    assert [*costs] == [1]
+
+
+def test_results_that_fill_local_memory_leave_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which is found without a look at scratch memory."""
+    monkeypatch.setattr(TileTask, "scratch", lambda *_: ())
+    assert not tiling._may_fit(conv_task(1, 9, 1, 20, 20))  # pyright: ignore[reportPrivateUsage]
