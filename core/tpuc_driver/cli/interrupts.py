@@ -33,17 +33,17 @@ def interruptible(*, whole_process: bool) -> Generator[Interrupt]:
     if before is not signal.default_int_handler:  # somebody else's, or ignored
         yield interrupt
         return
-    told = sys.unraisablehook
+    reported = sys.unraisablehook
     signal.signal(signal.SIGINT, interrupt)
-    sys.unraisablehook = _raising_again(told)
+    sys.unraisablehook = _raising_again(reported)
     try:
         yield interrupt
     finally:
-        sys.unraisablehook = told
+        sys.unraisablehook = reported
         signal.signal(signal.SIGINT, signal.SIG_DFL if whole_process else before)
 
 
-def _raising_again(told: Any) -> Any:
+def _raising_again(reported: Any) -> Any:
     """Where Ctrl-C occurs during an object's destruction, Python would print and continue: raise it again."""
 
     def hook(unraisable: Any) -> None:
@@ -52,6 +52,6 @@ def _raising_again(told: Any) -> Any:
             timer.daemon = True
             timer.start()
         else:
-            told(unraisable)
+            reported(unraisable)
 
     return hook

@@ -14,12 +14,12 @@ from tpuc_driver.cli.app import App
 @contextmanager
 def warnings_as_remarks(app: App) -> Generator[None]:
     """Tell the warnings that come meanwhile as remarks of one line, without the place in our code that is no help."""
-    told: set[str] = set()
+    printed: set[str] = set()
 
     def show(message: Warning | str, _category: object, filename: str, *_: object) -> None:
         text = warning_sentence(message, filename)
-        if text not in told:
-            told.add(text)
+        if text not in printed:
+            printed.add(text)
             app.remark(text)
 
     with warnings.catch_warnings():

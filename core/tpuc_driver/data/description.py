@@ -28,20 +28,20 @@ SAYINGS = (
 
 @dataclass(frozen=True)
 class Preset:
-    """Preprocessing of a family of networks, registered in `tpuc.presets`; `said` are options by name."""
+    """Preprocessing of a family of networks, registered in `tpuc.presets`; `options` are options by name."""
 
     api_version: ClassVar[int] = 1
     said: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
-def described(said: Mapping[str, Any], registry: Registry, remark: Callable[[str], None]) -> dict[str, Any]:
+def described(options: Mapping[str, Any], registry: Registry, remark: Callable[[str], None]) -> dict[str, Any]:
     """Normalize the options to means and scales of bytes: a `preset` is expanded where no other option overrides it,
     and `std` becomes a scale. Raises UsageError for unknown names and contradictory numbers.
     """
-    for name in said:
+    for name in options:
         if name not in SAYINGS:
             raise UsageError(f"no preprocessing setting is named '{name}'. Settings: {', '.join(sorted(SAYINGS))}.")
-    given = {name: value for name, value in said.items() if value not in (None, False, ()) and name != "preset"}
+    given = {name: value for name, value in options.items() if value not in (None, False, ()) and name != "preset"}
     if given.get("interpolation", "area") not in INTERPOLATIONS:
         raise UsageError(
             f"no interpolation is named '{given['interpolation']}'. Choose one of {', '.join(INTERPOLATIONS)}."
@@ -54,9 +54,9 @@ def described(said: Mapping[str, Any], registry: Registry, remark: Callable[[str
             f"--mean {_shown(_times(given['mean'], LARGEST_PIXEL))} and --scale, or --mean and --std as they "
             "are."
         )
-    if not said.get("preset"):
+    if not options.get("preset"):
         return given
-    preset: Preset = registry.get(PRESETS, said["preset"])
+    preset: Preset = registry.get(PRESETS, options["preset"])
     usual = dict(preset.said)
     if "resize_dims" in given:
         usual.pop("crop", None)

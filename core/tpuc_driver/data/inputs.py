@@ -34,11 +34,11 @@ def inputs_of(module: Module, remark: Remark | None = None) -> list[SampleInput]
     In dialects other than TOP and TPU, modules have no input operations: the function's arguments are the inputs, and
     their extents may be open.
     """
-    file, said = _FILE_LAYOUTS.get(_word(module, "module.platform")), _word(module, INPUT_LAYOUT)
+    file, chosen = _FILE_LAYOUTS.get(_word(module, "module.platform")), _word(module, INPUT_LAYOUT)
     brought = [operation for operation in module.main.operations if isinstance(operation.op, NetworkInput)]
     if not brought:
         return [_argument(value, index) for index, value in enumerate(module.main.inputs)]
-    return [_input_of(operation, file, said, remark) for operation in brought]
+    return [_input_of(operation, file, chosen, remark) for operation in brought]
 
 
 def _argument(value: Value, index: int) -> SampleInput:
@@ -49,7 +49,7 @@ def _argument(value: Value, index: int) -> SampleInput:
     return SampleInput(name, shape, numpy_dtype(type_.storage), is_described=False)
 
 
-def _input_of(operation: Operation, file: Layout | None, said: str, remark: Remark | None) -> SampleInput:
+def _input_of(operation: Operation, file: Layout | None, chosen: str, remark: Remark | None) -> SampleInput:
     type_ = operation.result.tensor
     preprocess = preprocess_of(operation.op, type_.dims)
     return SampleInput(
@@ -58,7 +58,7 @@ def _input_of(operation: Operation, file: Layout | None, said: str, remark: Rema
         numpy_dtype(type_.storage),
         preprocess,
         quantizer(operation.name, type_.element, remark, rounds_evenly=rounds_evenly(operation.op)),
-        layout_of(type_.dims, preprocess.layout, file, said),
+        layout_of(type_.dims, preprocess.layout, file, chosen),
         is_described(operation.op),
     )
 
@@ -77,11 +77,11 @@ def quantizer(
     """
     if not isinstance(element, Uniform) or (is_plain(element) and not rounds_evenly):
         return None
-    told: list[str] = []
+    remarked: list[str] = []
 
     def store(values: NDArray[Any]) -> NDArray[Any]:
-        if remark is not None and not told:
-            told.append(name)
+        if remark is not None and not remarked:
+            remarked.append(name)
             remark(
                 f"input '{name}' takes {numpy_dtype(element.storage)}: float data is quantized with scale "
                 f"{element.scale:.9g} and zero point {element.zero_point}; integers are passed unchanged"

@@ -30,7 +30,7 @@ _TO_LAST, _TO_FIRST = (0, 2, 3, 1), (0, 3, 1, 2)
 @dataclass(frozen=True)
 class ArrayLayout:
     """Accepted layouts of arrays for a four-dimensional input: `own` is the input's, `file` that of the network's file,
-    and `said` the user's for all arrays, None by default.
+    and `chosen` the user's for all arrays, None by default.
     """
 
     own: Layout = "nchw"
@@ -95,7 +95,7 @@ class ArrayLayout:
         return _TO_LAST if self.own == "nchw" else _TO_FIRST
 
 
-def layout_of(shape: Shape, own: Layout, file: Layout | None, said: str) -> ArrayLayout:
+def layout_of(shape: Shape, own: Layout, file: Layout | None, chosen: str) -> ArrayLayout:
     """The accepted layouts of arrays for an input of `shape`. An undescribed input with few channels at the end is
     `nhwc`; inputs of networks with another file layout have been converted to `nchw`.
     """
@@ -103,4 +103,4 @@ def layout_of(shape: Shape, own: Layout, file: Layout | None, said: str) -> Arra
         own = "nchw"
     elif len(shape) == 4 and shape[3] in PIXEL_CHANNELS and shape[1] not in PIXEL_CHANNELS:
         own = "nhwc"
-    return ArrayLayout(own, file, "nchw" if said == "nchw" else "nhwc" if said == "nhwc" else None)
+    return ArrayLayout(own, file, "nchw" if chosen == "nchw" else "nhwc" if chosen == "nhwc" else None)

@@ -16,16 +16,16 @@ from tpuc_driver.data.video import VIDEO_FORMATS, rgb_of_frames
 Floats = NDArray[np.float32]
 
 
-def from_pixels(said: Preprocess, pixels: NDArray[Any], given: Preprocess, shape: tuple[int, ...]) -> Floats:
+def from_pixels(target: Preprocess, pixels: NDArray[Any], given: Preprocess, shape: tuple[int, ...]) -> Floats:
     """A network input of `shape` from the bytes of resized images with the layout and channel order `given`."""
-    images = _ordered(said, pixels, given)
-    height, width = shape[2:] if said.layout == "nchw" else shape[1:3]
+    images = _ordered(target, pixels, given)
+    height, width = shape[2:] if target.layout == "nchw" else shape[1:3]
     cropped = center_crop(np.moveaxis(images, 0, 2), height, width)
-    row = np.moveaxis(said.normalise(cropped), 2, 0)
-    return np.ascontiguousarray(row.transpose(0, 3, 1, 2) if said.layout == "nchw" else row)
+    row = np.moveaxis(target.normalise(cropped), 2, 0)
+    return np.ascontiguousarray(row.transpose(0, 3, 1, 2) if target.layout == "nchw" else row)
 
 
-def _ordered(said: Preprocess, pixels: NDArray[Any], given: Preprocess) -> NDArray[Any]:
+def _ordered(target: Preprocess, pixels: NDArray[Any], given: Preprocess) -> NDArray[Any]:
     """`[n, h, w, c]` with the network's channels, in its order."""
     places = SENSOR_FORMATS.get(given.pixel_format)
     if places is not None:
@@ -36,10 +36,10 @@ def _ordered(said: Preprocess, pixels: NDArray[Any], given: Preprocess) -> NDArr
     else:
         images = pixels.transpose(0, 2, 3, 1) if given.layout == "nchw" else pixels
         found = given.pixel_format
-    if found == said.pixel_format or images.shape[3] == 1:
+    if found == target.pixel_format or images.shape[3] == 1:
         return images
     colors = images[..., :3]
-    return colors if found == "rgba" and said.pixel_format == "rgb" else colors[..., ::-1]
+    return colors if found == "rgba" and target.pixel_format == "rgb" else colors[..., ::-1]
 
 
 class Reader(ABC):

@@ -79,8 +79,8 @@ def artifact_files(chip: Chip, path: Path, data: bytes, *networks: Description) 
         files = {path / name: content for name, content in chip.files(data).items()}
         is_folder = True
     if any(network.is_for_users for network in networks):
-        told = [replace(network, layers=()) for network in networks]
-        files[_side_file(path, is_folder)] = _text(told, hashlib.sha256(data).hexdigest())
+        stored = [replace(network, layers=()) for network in networks]
+        files[_side_file(path, is_folder)] = _text(stored, hashlib.sha256(data).hexdigest())
     return files
 
 
@@ -184,9 +184,9 @@ def _border(inputs: Sequence[Sequence[Any]], outputs: Sequence[Sequence[Any]]) -
     return Border(tuple(map(NetworkTensor.from_json, inputs)), tuple(map(NetworkTensor.from_json, outputs)))
 
 
-def _fields(said: Preprocess) -> dict[str, Any]:
+def _fields(preprocess: Preprocess) -> dict[str, Any]:
     """Return the fields for JSON, without an interpolation if none was chosen."""
-    return {name: value for name, value in asdict(said).items() if name != "interpolation" or value is not None}
+    return {name: value for name, value in asdict(preprocess).items() if name != "interpolation" or value is not None}
 
 
 def _preprocess(fields: Mapping[str, Any]) -> Preprocess:

@@ -14,8 +14,8 @@ from tpuc_driver.data import CALIBRATED_ON, SampleInput, fingerprints, open_samp
 
 def calibrated_on(module: Module) -> tuple[str, ...]:
     """Return the fingerprints recorded in a module, empty if there are none."""
-    told = module.attributes.get(CALIBRATED_ON)
-    return tuple(told.value.split()) if isinstance(told, StringAttr) else ()
+    attribute = module.attributes.get(CALIBRATED_ON)
+    return tuple(attribute.value.split()) if isinstance(attribute, StringAttr) else ()
 
 
 def seen_among(specs: Sequence[SampleInput], inputs: Sequence[Path], seen: Sequence[str], registry: Registry) -> str:

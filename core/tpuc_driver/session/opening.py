@@ -55,8 +55,8 @@ def compiled_runner(configuration: Configuration, path: Path, preprocess: Mappin
     chip, loaded, stated = file.chip, file.load(place), file.described(place)
     if stated and preprocess:
         raise said_twice(path, preprocess, "compile")
-    said = described(preprocess, configuration.registry, configuration.remark)
-    specs = compiled_inputs(loaded, stated, said, configuration.remark, configuration.input_layout or "")
+    settings = described(preprocess, configuration.registry, configuration.remark)
+    specs = compiled_inputs(loaded, stated, settings, configuration.remark, configuration.input_layout or "")
     types = {info.name: TensorType(info.shape, info.element) for info in loaded.outputs}
 
     def run(sample: Mapping[str, Array]) -> dict[str, Array]:

@@ -199,10 +199,10 @@ def compile_shapes(
     for number, (one, batch) in enumerate(product(shapes, batches)):
         given: dict[str, Any] = {**(others if number else settings)}
         given |= {"input_shapes": one, "batch": batch, "calibration_table": table}
-        said = CompileSettings(**given)
-        module = transform(configuration, path, NetworkSettings(**chosen(said, NetworkSettings)))
+        parsed = CompileSettings(**given)
+        module = transform(configuration, path, NetworkSettings(**chosen(parsed, NetworkSettings)))
         check_channels(inputs_of(module))
-        step = prepared(configuration, path, module, said)
+        step = prepared(configuration, path, module, parsed)
         table, step["constants"] = step.get("calibration_table"), constants
         steps.append((module, step))
     for module, step in steps:  # all have to know all constants: activations lie behind them

@@ -142,10 +142,10 @@ def compiled_inputs(
 def _compiled_input(
     info: TensorInfo, stated: Preprocess | None, preprocess: Mapping[str, Any], remark: Remark, layout: str
 ) -> SampleInput:
-    said = dict(preprocess)
+    described = dict(preprocess)
     if len(info.shape) == 4 and info.shape[3] in (1, 3, 4) and info.shape[1] not in (1, 3, 4):
-        said.setdefault("channel_format", "nhwc")
-    found = stated or preprocess_from(said, info.shape)
+        described.setdefault("channel_format", "nhwc")
+    found = stated or preprocess_from(described, info.shape)
     return SampleInput(
         info.name,
         info.shape,

@@ -293,7 +293,7 @@ class Session:
             return frozenset(calibrated_on(self.load(path)))
         if self.is_network(path):
             return frozenset()
-        return frozenset(one for told in self.opened(path).descriptions for one in told.calibrated_on)
+        return frozenset(one for entry in self.opened(path).descriptions for one in entry.calibrated_on)
 
     def run(
         self,
@@ -334,8 +334,8 @@ class Session:
             picture = files[0] if len(files) == 1 and is_picture(self.registry, files[0]) else None
             values = {name: real_values(array, runner.outputs[name]) for name, array in outputs.items()}
             name = ", ".join(map(str, files))
-            told = (runner.inputs, outputs, values, runner.postprocess, runner.labels)
-            yield RunSample(name, files, picture, *told, stored=stored_inputs(runner.inputs, sample))
+            fields = (runner.inputs, outputs, values, runner.postprocess, runner.labels)
+            yield RunSample(name, files, picture, *fields, stored=stored_inputs(runner.inputs, sample))
 
     def runner(
         self, path: Path, preprocess: Mapping[str, Any], *, everything: bool = False, choice: Choice = FIRST

@@ -101,7 +101,7 @@ def command(
     samples = form.open(DataRequest(dataset, label_file, annotation, count, label_offset), app.remark)
     if refusal := judge.refuse(samples.truth(0)):
         raise UsageError(refusal)
-    samples, told = _unseen(app, paths, samples)
+    samples, note = _held_out(app, paths, samples)
     with open_pool(workers, cluster, app.registry) as pool:
         result = evaluate(
             _runnable(app, paths, preprocess, input_layout or "", trust),
@@ -119,10 +119,10 @@ def command(
         app.result_json(result.to_json())
         return
     app.table(result.rows())
-    app.result(f"{result.samples} samples of {result.dataset}{told}")
+    app.result(f"{result.samples} samples of {result.dataset}{note}")
 
 
-def _unseen(app: App, paths: Sequence[Path], samples: LabelledSamples) -> tuple[LabelledSamples, str]:
+def _held_out(app: App, paths: Sequence[Path], samples: LabelledSamples) -> tuple[LabelledSamples, str]:
     """Return the samples that no network was calibrated on, or all if none remain; and a remark."""
     from tpuc_driver.api.host import Session
 

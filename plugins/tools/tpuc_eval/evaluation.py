@@ -105,19 +105,19 @@ def evaluate(
 
     Raises CalibrationError if nothing remains, or with `strict` for the first unusable sample.
     """
-    said = [
+    predictions = [
         _predictions(
             EvaluationJob(network, samples, metric, tuple(candidates), is_named), pool, strict, progress, remark
         )
         for network in networks
     ]
-    reasons = {index: reason for one in reversed(said) for index, reason in one.unusable.items()}
+    reasons = {index: reason for one in reversed(predictions) for index, reason in one.unusable.items()}
     used = [index for index in range(len(samples)) if index not in reasons]
     _tell_skipped(samples, reasons, remark)
     if not used:
         raise CalibrationError(f"{dataset}: none of {len(samples)} samples is usable. {reasons[min(reasons)]}")
     truths = [samples.truth(index) for index in used]
-    digests = [[one.digests[index] for index in used] for one in said]
+    digests = [[one.digests[index] for index in used] for one in predictions]
     figures = tuple(
         NetworkFigures(
             str(network.path),
@@ -126,9 +126,9 @@ def evaluate(
         )
         for number, (network, own) in enumerate(zip(networks, digests, strict=True))
     )
-    judged = EvaluationJob(networks[0], samples, metric, tuple(candidates), is_named)
-    if told := better_preset(judged, used, digests[0], truths, pool):
-        remark(told)
+    job = EvaluationJob(networks[0], samples, metric, tuple(candidates), is_named)
+    if hint := better_preset(job, used, digests[0], truths, pool):
+        remark(hint)
     skipped = tuple((samples.name(index), reasons[index]) for index in sorted(reasons))
     return Evaluation(dataset, metric.name, len(used), skipped, figures)
 
@@ -137,15 +137,15 @@ def _predictions(job: EvaluationJob, pool: Pool, strict: bool, progress: Progres
     units = units_of(len(job.samples))
     digests: dict[int, Any] = {}
     unusable: dict[int, str] = {}
-    told: set[str] = set()
+    printed: set[str] = set()
     for result in progress(pool.map(job, units), f"running {job.network.path.name}", len(units)):
         if strict and result.unusable:
             raise CalibrationError(result.unusable[0][1])
         digests.update(result.digests)
         unusable.update(result.unusable)
         for text in result.remarks:
-            if text not in told:
-                told.add(text)
+            if text not in printed:
+                printed.add(text)
                 remark(text)
     return Predictions(digests, unusable)
 

@@ -39,30 +39,30 @@ class Placement:
         return found[0], found[1]
 
 
-def fitted_size(said: Preprocess, height: int, width: int, rows: int, columns: int) -> tuple[int, int]:
+def fitted_size(preprocess: Preprocess, height: int, width: int, rows: int, columns: int) -> tuple[int, int]:
     """Return height and width of a resized image before cropping or padding."""
-    if not said.keep_aspect_ratio:
+    if not preprocess.keep_aspect_ratio:
         return rows, columns
     ratios = (rows / height, columns / width)
-    if said.keep_ratio_mode == "short_side_scale":
+    if preprocess.keep_ratio_mode == "short_side_scale":
         ratio = max(ratios)
         return max(rows, round(height * ratio)), max(columns, round(width * ratio))
     ratio = min(ratios)
     return max(1, int(height * ratio)), max(1, int(width * ratio))
 
 
-def corner(said: Preprocess, height: int, width: int, rows: int, columns: int) -> tuple[int, int]:
+def corner(preprocess: Preprocess, height: int, width: int, rows: int, columns: int) -> tuple[int, int]:
     """Return the position of a resized image's top left corner; negative where it is cropped."""
     if height >= rows and width >= columns:
         return -((height - rows) // 2), -((width - columns) // 2)
-    return (0, 0) if said.pad_type == "normal" else ((rows - height) // 2, (columns - width) // 2)
+    return (0, 0) if preprocess.pad_type == "normal" else ((rows - height) // 2, (columns - width) // 2)
 
 
-def placement(said: Preprocess, height: int, width: int, shape: tuple[int, ...]) -> Placement:
+def placement(preprocess: Preprocess, height: int, width: int, shape: tuple[int, ...]) -> Placement:
     """Return where an image of a given size lies in a network input of `shape`."""
-    inner = (shape[2], shape[3]) if said.layout == "nchw" else (shape[1], shape[2])
-    rows, columns = said.resize_dims or inner
-    fitted = fitted_size(said, height, width, rows, columns)
-    top, left = corner(said, *fitted, rows, columns)
+    inner = (shape[2], shape[3]) if preprocess.layout == "nchw" else (shape[1], shape[2])
+    rows, columns = preprocess.resize_dims or inner
+    fitted = fitted_size(preprocess, height, width, rows, columns)
+    top, left = corner(preprocess, *fitted, rows, columns)
     offset = (left - (columns - inner[1]) // 2, top - (rows - inner[0]) // 2)
     return Placement((width, height), (inner[1], inner[0]), (fitted[1] / width, fitted[0] / height), offset)

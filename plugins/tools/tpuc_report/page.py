@@ -88,13 +88,13 @@ def _tiles(subject: Subject) -> Iterator[tuple[str, str]]:
 def _check_of(subject: Subject) -> SelfCheck | None:
     """Return the result on held-out samples: measured now, else by the compilation; otherwise on any samples."""
     measured = None if subject.accuracy is None else subject.accuracy.check
-    told = _told_check(subject)
-    if measured is not None and (told is None or told.tuned is not False or measured.tuned is False):
+    recorded = _recorded_check(subject)
+    if measured is not None and (recorded is None or recorded.tuned is not False or measured.tuned is False):
         return measured
-    return told
+    return recorded
 
 
-def _told_check(subject: Subject) -> SelfCheck | None:
+def _recorded_check(subject: Subject) -> SelfCheck | None:
     """Return the compilation's result."""
     values: Any = subject.origin.report.get("self_check")
     if not values:
@@ -228,17 +228,17 @@ def _layers(subject: Subject) -> Iterator[Layer]:
 
 def _strips(layers: Sequence[Layer], limits: Limits) -> str:
     names = [layer.name for layer in layers]
-    told = ""
+    text = ""
     if any(layer.sqnr_db is not None for layer in layers):
-        told += f'<h3>SQNR, up to 60 dB <span class="muted">{limits.legend()}</span></h3>\n'
-        told += strips.errors(names, [layer.sqnr_db for layer in layers], limits)
+        text += f'<h3>SQNR, up to 60 dB <span class="muted">{limits.legend()}</span></h3>\n'
+        text += strips.errors(names, [layer.sqnr_db for layer in layers], limits)
     steps = [layer.step for layer in layers]
     if any(step is not None for step in steps):
         keys = '<span class="key compute"></span> compute <span class="key dma"></span> DMA'
-        told += f'<h3>Cycles <span class="muted">{keys}</span></h3>\n'
+        text += f'<h3>Cycles <span class="muted">{keys}</span></h3>\n'
         compute, dma = zip(*((0, 0) if s is None else (s.compute_cycles, s.dma_cycles) for s in steps), strict=True)
-        told += strips.cycles(names, compute, dma)
-    return told
+        text += strips.cycles(names, compute, dma)
+    return text
 
 
 def _row(number: int, layer: Layer, limits: Limits) -> str:

@@ -33,15 +33,15 @@ def cycles(names: Sequence[str], compute: Sequence[int], dma: Sequence[int]) -> 
     bars: list[str] = []
     for number, (name, one, other) in enumerate(zip(names, compute, dma, strict=True)):
         low, high = 60 * one / most, 60 * other / most
-        said = f"{name}: compute {one:,}, DMA {other:,} cycles"
-        bars += [_bar(number, 60 - low, low, "compute", said), _bar(number, 60 - low - high, high, "dma", said)]
+        title = f"{name}: compute {one:,}, DMA {other:,} cycles"
+        bars += [_bar(number, 60 - low, low, "compute", title), _bar(number, 60 - low - high, high, "dma", title)]
     return _strip(bars, len(names), 60.0)
 
 
-def _bar(number: int, top: float, height: float, kind: str, said: str) -> str:
+def _bar(number: int, top: float, height: float, kind: str, title: str) -> str:
     return (
         f'<rect class="{kind}" data-row="{number}" x="{number}" width="0.86" y="{top:.2f}" height="{height:.2f}">'
-        f"<title>{escape(said)}</title></rect>"
+        f"<title>{escape(title)}</title></rect>"
     )
 
 

@@ -15,8 +15,8 @@ def tile(figure: str, meaning: str) -> str:
 
 def section(name: str, title: str, *parts: str) -> str:
     """Return a section of the page, linked from the header; empty without contents."""
-    told = [part for part in parts if part]
-    return f'<section id="{name}"><h2>{escape(title)}</h2>\n{"".join(told)}</section>\n' if told else ""
+    content = [part for part in parts if part]
+    return f'<section id="{name}"><h2>{escape(title)}</h2>\n{"".join(content)}</section>\n' if content else ""
 
 
 def paragraph(text: str) -> str:

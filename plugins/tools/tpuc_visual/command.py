@@ -52,8 +52,8 @@ def command(
     from tpuc_visual.similarity import compare_networks
 
     one, other = (read_module(path, app.registry.resolve_op) for path in (exact, quantized))
-    if told := seen_among(inputs_of(one), inputs, calibrated_on(other), app.registry):
-        app.remark(told)
+    if remark := seen_among(inputs_of(one), inputs, calibrated_on(other), app.registry):
+        app.remark(remark)
     networks = Networks(
         exact.name,
         quantized.name,

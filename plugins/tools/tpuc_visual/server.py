@@ -100,8 +100,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _is_meant_for_us(self) -> bool:
         """True if the Host header names this machine; otherwise another site's name may point here (DNS rebinding)."""
-        asked = self.headers.get_all("Host") or []
-        if len(asked) == 1 and _may_be_called(asked[0], self._ours.host):
+        host_names = self.headers.get_all("Host") or []
+        if len(host_names) == 1 and _is_own_name(host_names[0], self._ours.host):
             return True
         self._answer(
             HTTPStatus.FORBIDDEN, "Unknown host name; use the address that `tpuc visual` printed.", "text/plain"
@@ -146,9 +146,9 @@ def make_server(visual: Visual, host: str, port: int) -> ThreadingHTTPServer:
         ) from error
 
 
-def _may_be_called(asked: str, host: str) -> bool:
+def _is_own_name(host_name: str, host: str) -> bool:
     """True if a Host header may name this server. Public servers also accept any address and the machine's names."""
-    match = re.fullmatch(r"\[([0-9A-Fa-f:.]+)\](?::\d+)?|([\w.-]+)(?::\d+)?", asked)
+    match = re.fullmatch(r"\[([0-9A-Fa-f:.]+)\](?::\d+)?|([\w.-]+)(?::\d+)?", host_name)
     if match is None:
         return False
     name = (match.group(1) or match.group(2)).lower()

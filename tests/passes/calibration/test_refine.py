@@ -21,7 +21,7 @@ from tpuc_quantize.calibration.output_sensitivity import (
     BINS,
     Importance,
     _importance,
-    centres_of,
+    centers_of,
     choose_by_outputs,
     costs,
 )
@@ -40,7 +40,7 @@ def importance(*elements: tuple[float, float], limit: float = 8.0) -> Importance
     """One sample with elements of so much magnitude and gradient."""
     squares, sums = np.zeros(BINS, np.float32), np.zeros(BINS, np.float32)
     for magnitude, gradient in elements:
-        place = int(np.abs(centres_of(limit) - magnitude).argmin())
+        place = int(np.abs(centers_of(limit) - magnitude).argmin())
         squares[place] += gradient**2
         sums[place] += gradient
     return Importance((squares,), (sums,))
@@ -252,4 +252,4 @@ def test_ranges_below_the_least_normal_float_count_zeros_as_zeros() -> None:
     """The first bin would begin below the least number there is."""
     found = _importance(np.array([0, 1e-40], np.float32), np.ones(2, np.float32), 1e-40, None)
     assert found.squares[0].sum() == 2
-    assert np.isfinite(centres_of(1e-40)).all()
+    assert np.isfinite(centers_of(1e-40)).all()

@@ -29,8 +29,8 @@ def compare_layers(session: Session, exact: Path, quantised: Path, inputs: Seque
     module = session.load(exact)
     rows = list(islice(samples_in(inputs_of(module), inputs, session.registry), count))
     tpu = session.load(quantised)
-    if told := seen_among(inputs_of(module), inputs, calibrated_on(tpu), session.registry):
-        session.remark(told)
+    if remark := seen_among(inputs_of(module), inputs, calibrated_on(tpu), session.registry):
+        session.remark(remark)
     if has_scales(module):
         session.remark(
             f"{exact} is already quantized: its integers are compared by the real values they represent; causes and "

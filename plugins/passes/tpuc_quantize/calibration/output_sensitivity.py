@@ -98,7 +98,7 @@ def _importance(value: Array, gradient: Array, limit: float, channels: Array | N
     return Importance((squares.astype(np.float32),), (sums.astype(np.float32),), channels)
 
 
-def centres_of(limit: float) -> Floats:
+def centers_of(limit: float) -> Floats:
     """The center of every bin; the first one also holds all smaller magnitudes."""
     places = np.arange(BINS + 1, dtype=np.int32) + first_bin(limit, _SHIFT, BINS)
     edges = (np.maximum(places, 0) << _SHIFT).view(np.float32)
@@ -131,7 +131,7 @@ def costs(
     """
     squares = np.mean(importance.squares, axis=0, dtype=np.float64)
     sums = np.asarray(importance.sums, np.float64)
-    centres = centres_of(limit)
+    centres = centers_of(limit)
     grids = [symmetric_grid(threshold, signed=signed) for threshold in thresholds]
     scales = np.array([[grid.scale] for grid in grids])
     ends = np.array([[grid.limits[1]] for grid in grids])
@@ -173,4 +173,4 @@ def lowest_of(one: Importance, entry: TensorThreshold) -> float:
     squares = np.mean(one.squares, axis=0, dtype=np.float64)
     below: Floats = np.cumsum(squares)
     last = int(np.count_nonzero(below < GRID.nearly_all * squares.sum()))
-    return min(2.0 * float(centres_of(limit)[min(last, BINS - 1)]), limit)
+    return min(2.0 * float(centers_of(limit)[min(last, BINS - 1)]), limit)

@@ -30,14 +30,14 @@ def task_metrics_of(module: Module, outputs: Sequence[Outputs]) -> tuple[TaskMet
     """
     shapes = {value.name: value.tensor.dims for value in module.main.outputs}
     inputs = {math.prod(one.shape) for one in inputs_of(module)}
-    by_part = [(part, [*_recognised(part, outputs, inputs)]) for part in parts_of(module)]
+    by_part = [(part, [*_recognized(part, outputs, inputs)]) for part in parts_of(module)]
     whole = [one for part, some in by_part for one in some if one.part is part and isinstance(one, (Presence, Classes))]
     found = [one for part, some in by_part for one in _without_doubles(part, some, whole, shapes[part.output])]
     scores = [one for one in found if isinstance(one, (Presence, Classes))]
     return tuple(_scored(one, scores, shapes[one.part.output]) if isinstance(one, Numbers) else one for one in found)
 
 
-def _recognised(part: Part, outputs: Sequence[Outputs], inputs: set[int]) -> Iterator[TaskMetric]:
+def _recognized(part: Part, outputs: Sequence[Outputs], inputs: set[int]) -> Iterator[TaskMetric]:
     seen = np.stack([part.of(one) for one in outputs])
     op = part.producer.op
     if seen.dtype.kind != "f":

@@ -23,7 +23,7 @@ def limited_threshold(threshold: float, statistics: TensorStatistics) -> float:
     return usable_threshold(min(threshold, statistics.absmax))
 
 
-def _centres(statistics: TensorStatistics) -> Floats:
+def _centers(statistics: TensorStatistics) -> Floats:
     """The center of every bin."""
     bins = statistics.counts.size
     return np.arange(0.5, bins, dtype=np.float64) * (statistics.absmax / bins)
@@ -121,14 +121,14 @@ class Mse(HistogramMethod):
     tolerance: float = 1e-6
 
     def best(self, statistics: TensorStatistics) -> float:
-        counts, centres = statistics.counts, _centres(statistics)
+        counts, centers = statistics.counts, _centers(statistics)
         # Sums over the bins from i upwards; one more entry for "none".
         above = np.append(np.cumsum(counts[::-1])[::-1], 0)
-        mass_above = np.append(np.cumsum((counts * centres)[::-1])[::-1], 0.0)
+        mass_above = np.append(np.cumsum((counts * centers)[::-1])[::-1], 0.0)
         noise = 4.0**-self.bits / 3 * (0.25 if statistics.minimum >= 0 else 1.0)  # unsigned: half the step
         best = float(mass_above[0] / above[0])
         for _ in range(self.steps):
-            first = int(np.searchsorted(centres, best, side="right"))
+            first = int(np.searchsorted(centers, best, side="right"))
             following = float(mass_above[first] / (noise * (above[0] - above[first]) + above[first]))
             if abs(following - best) < self.tolerance:
                 return following
@@ -144,7 +144,7 @@ class AciqGauss(HistogramMethod):
     factor: float = 3.92403337
 
     def best(self, statistics: TensorStatistics) -> float:
-        return self.factor * math.sqrt(np.average(_centres(statistics) ** 2, weights=statistics.counts))
+        return self.factor * math.sqrt(np.average(_centers(statistics) ** 2, weights=statistics.counts))
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ class AciqLaplace(HistogramMethod):
     factor: float = 9.89675982
 
     def best(self, statistics: TensorStatistics) -> float:
-        return self.factor * float(np.average(_centres(statistics), weights=statistics.counts))
+        return self.factor * float(np.average(_centers(statistics), weights=statistics.counts))
 
 
 @dataclass(frozen=True)
@@ -194,12 +194,12 @@ class Cosine(HistogramMethod):
     stride: int = 16
 
     def best(self, statistics: TensorStatistics) -> float:
-        counts, centres = statistics.counts, _centres(statistics)
+        counts, centers = statistics.counts, _centers(statistics)
         bins = counts.size
         candidates = np.arange(bins, 0, -self.stride)[::-1] * (statistics.absmax / bins)
         steps = candidates[:, None] / self.levels
-        quantised = np.minimum(np.rint(centres / steps), self.levels - 1)  # the scale of a row does not matter
+        quantised = np.minimum(np.rint(centers / steps), self.levels - 1)  # the scale of a row does not matter
         weighted = quantised * counts
-        norms = np.sqrt((weighted * quantised).sum(1) * float((counts * centres**2).sum()))
-        cosines = (weighted * centres).sum(1) / np.maximum(norms, SMALLEST_PROBABILITY)
+        norms = np.sqrt((weighted * quantised).sum(1) * float((counts * centers**2).sum()))
+        cosines = (weighted * centers).sum(1) / np.maximum(norms, SMALLEST_PROBABILITY)
         return float(candidates[int(np.argmax(cosines))])
