@@ -47,7 +47,7 @@ from tpuc_driver.session.settings import (
 )
 from tpuc_driver.session.stages.calibrate import calibrate
 from tpuc_driver.session.values import Built, Recipe, Shapes
-from tpuc_driver.session.weights import weight_choice
+from tpuc_driver.session.weights import check_plain, weight_choice
 
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -237,6 +237,7 @@ class Session:
         If `boundary` fuses the preprocessing, this input holds images, or the bytes that the file takes.
         """
         check_settings(settings, DeploySettings)
+        check_plain(self.configuration, module)
         return pipeline.deploy(self.configuration, module, model, settings)
 
     def build(

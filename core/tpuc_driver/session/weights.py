@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from tpuc.api.frontend import WeightChoice
-from tpuc.errors import UsageError
+from tpuc.errors import Unsupported, UsageError
+from tpuc.ir import Module
 
 from tpuc_driver.data import sets_of
 from tpuc_driver.session.configuration import Configuration
@@ -40,3 +41,12 @@ def weight_choice(configuration: Configuration, settings: Mapping[str, Any]) -> 
         texts[0].path if texts else None,
     )
     return {**settings, "dataset": None, "weights": choice}
+
+
+def check_plain(configuration: Configuration, module: Module) -> None:
+    """Raise Unsupported for a mode such as `w4f16` where a network is already read."""
+    if configuration.weight_bits:
+        raise Unsupported(
+            f"{module.name}: weights become integers where a language model is read; compile its folder with "
+            f"`tpuc compile`, or give --quantize {configuration.mode}."
+        )
