@@ -17,7 +17,7 @@ DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
 NAMES = "zero one two three four five six seven eight nine".replace(" ", "\n")
 FILES = (
     *("CMakeLists.txt", "Makefile", "aarch64.cmake", "riscv64-musl.cmake"),
-    *("network.hpp", "network.json", "network.py", "picture.hpp", "picture.py", "run.cpp", "run.py"),
+    *("network.hpp", "network.json", "network.py", "picture.hpp", "picture.py", "resize.hpp", "run.cpp", "run.py"),
 )
 """Beside the compiled file, of a chip that brings programs."""
 HEADERS = {"cv180x": "cv18xx", "bm1684x": "bm1684x"}

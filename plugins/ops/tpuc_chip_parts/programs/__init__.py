@@ -21,7 +21,7 @@ COLOURS = ("rgb", "bgr", "gray")
 RANK, ROW = 4, 7
 PROGRAMS = ("run.cpp", "run.py")
 """The files in a chip's package."""
-COMMON = ("picture.hpp", "picture.py", "riscv64-musl.cmake", "aarch64.cmake")
+COMMON = ("picture.hpp", "resize.hpp", "picture.py", "riscv64-musl.cmake", "aarch64.cmake")
 """The files for all networks and chips."""
 
 
@@ -201,7 +201,7 @@ def _cpp_fit(one: Input) -> str:
     whether = (said.keep_aspect_ratio, said.keep_ratio_mode == "short_side_scale", said.pad_type == "center")
     flags = ", ".join("true" if flag else "false" for flag in whether)
     numbers = ", ".join(map(str, (*one.size, one.channels, *(said.resize_dims or one.size))))
-    return f"{{{numbers}, {flags}, {said.pad_value}}}"
+    return f"{{{numbers}, {flags}, {said.pad_value}, picture::Filter::{said.interpolation or 'usual'}}}"
 
 
 def _cpp_output(info: TensorInfo) -> str:
