@@ -30,7 +30,7 @@ SUMMARIES = {
     "extract": "Split a compiled file into one file per network and set of shapes.",
     "generate": "Write text with a compiled language model, on the simulator of its chip.",
     "matrix": "Show which ops a chip supports in which mode.",
-    "new": "Create a plugin package with a test: a chip, command, frontend, kernel, lowering, op or...",
+    "new": "Create a plugin package with a test.",
     "npz": "Inspect, compare, and change npz files.",
     "opt": "Run passes on a module.",
     "plan": "Plan the memory of networks (.mlir) or buffer lists (.json).",

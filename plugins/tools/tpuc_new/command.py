@@ -27,7 +27,10 @@ NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 @click.option("-o", "--output", metavar="DIR", type=OUTPUT, help="Folder to create.  [default: NAME]")
 @pass_app
 def command(app: App, kind: str, name: str, output: Path | None) -> None:
-    """Create a plugin package with a test: a chip, command, frontend, kernel, lowering, op or pass.
+    """Create a plugin package with a test.
+
+    KIND is board, calibrator, chip, command, frontend, hook, kernel, lowering, metric, op, pass, planner, postprocess,
+    or preset.
 
     The package is a working example under your name. Install it with `pip install -e DIR`.
     """
