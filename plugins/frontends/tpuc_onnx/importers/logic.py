@@ -12,6 +12,7 @@ from tpuc_ops import top
 from tpuc_onnx.building import OnnxBuilder
 from tpuc_onnx.importers.common import TABLE, aligned, with_number
 
+_ALL_BITS = 64.0
 _BITWISE: Mapping[str, str] = {"BitwiseAnd": "And", "BitwiseOr": "Or", "BitwiseXor": "Xor"}
 
 
@@ -91,12 +92,20 @@ def bitwise_not(node: ForeignNode, build: OnnxBuilder) -> Value:
 
 @TABLE.imports("BitShift")
 def bit_shift(node: ForeignNode, build: OnnxBuilder) -> Value:
-    """Import a shift; bits shifted out at the left are dropped."""
+    """Import a shift; bits shifted out at the left are dropped. Negative amounts shift all bits out."""
     name, kind = node.outputs[0], build.elem_type(node.inputs[0])
     left = node.attributes.get("direction") == "LEFT"
     cut = left and not kind.startswith("u")
     op = top.Bitwise(
         mode="ShiftLeft" if left else "ShiftRight", bits=int(kind.lstrip("uint")) if left and not cut else 0
     )
-    result = build.build(op, [aligned(node, build, 0), aligned(node, build, 1)], f"{name}_long" if cut else name)
+    value, amount = aligned(node, build, 0), aligned(node, build, 1)
+    if left and not kind.startswith("u"):
+        taken = build.build(top.CompareConst(mode="GreaterOrEqual", const_val=0.0), [amount], f"{name}_taken")
+        value = build.build(top.Mul(), [value, taken], f"{name}_value")
+    elif not kind.startswith("u"):
+        below = build.build(top.CompareConst(mode="Less", const_val=0.0), [amount], f"{name}_below")
+        most = build.build(top.MulConst(const_val=_ALL_BITS), [below], f"{name}_most")
+        amount = build.build(top.Max(), [amount, most], f"{name}_amount")
+    result = build.build(op, [value, amount], f"{name}_long" if cut else name)
     return build.build(top.Cast(to=kind.upper()), [result], name) if cut else result
