@@ -57,10 +57,11 @@ def test_every_refusal_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> No
         words = [f"--{answer.option}", "no such value"] if answer.only else [f"--{answer.option}"]
         assert main([f"{script.name}.py", *words]) == 2
         (line,) = capsys.readouterr().err.splitlines()
-        given = " ".join(words)
-        assert line == (
-            f"tpuc: {given}: TPU-MLIR's {script.name} accepts it, tpuc {script.command} does not: {answer.refused}."
-        )
+        given, why = f"tpuc: {' '.join(words)}: ", f": {answer.refused}."
+        has = f"TPU-MLIR's {script.name} accepts it, tpuc {script.command} does not"
+        if taken := " or ".join(filter(None, answer.only)):
+            has = f"tpuc {script.command} takes only {taken} for this option of TPU-MLIR's {script.name}"
+        assert line == f"{given}{has}{why}"
 
 
 @each(
@@ -88,7 +89,7 @@ def test_options_become_ours(command: str, typed: str, ours: str) -> None:
 
 def test_values_that_have_no_equal() -> None:
     sentence = (
-        "--cali_method percentile: TPU-MLIR's run_calibration accepts this value, tpuc calibrate does not; choose "
+        "--cali_method percentile: tpuc calibrate does not have this value; choose "
         "one of mse, max, kl, percentile9999, aciq_laplace, aciq_gauss, use_mse, use_max, use_kl, use_percentile9999."
     )
     with pytest.raises(UsageError, match=re.escape(sentence)):

@@ -114,14 +114,19 @@ def _ours(answer: Answer, script: Script, word: str, rest: Iterator[str]) -> lis
     ours = answer.values.get(value.lower())
     if ours is None:
         raise UsageError(
-            f"--{answer.option} {value}: TPU-MLIR's {script.name} accepts this value, tpuc {script.command} does not; "
-            f"choose one of {', '.join(answer.values)}."
+            f"--{answer.option} {value}: tpuc {script.command} does not have this value; choose one of "
+            f"{', '.join(answer.values)}."
         )
     return [answer.renamed, ours]
 
 
 def _refusal(answer: Answer, script: Script, value: str) -> UsageError:
     given = f"--{answer.option} {value}".rstrip()
+    if taken := " or ".join(filter(None, answer.only)):
+        return UsageError(
+            f"{given}: tpuc {script.command} takes only {taken} for this option of TPU-MLIR's {script.name}: "
+            f"{answer.refused}."
+        )
     return UsageError(
         f"{given}: TPU-MLIR's {script.name} accepts it, tpuc {script.command} does not: {answer.refused}."
     )
