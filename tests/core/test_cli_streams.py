@@ -160,7 +160,7 @@ def test_names_of_files_that_are_no_text(
         "compile net.onnx --chip bm1684x --quantize f16 -o @.bmodel --work-dir @ --report @.json --bundle @-bundle",
         "compile @.onnx --chip bm1684x --quantize f16 --report @.html -o @.bmodel --work-dir @-work",
         "compile @.onnx --chip c -o @-c",
-        "profile @.bmodel --html @.html",
+        "profile @.bmodel --html @-profile.html",
         "report @.bmodel --work-dir @-work -o @.html",
         "transform --model-name @ --model-def @.onnx --mlir @.mlir --test-input @.npz --test-result @-r.npz",
         "deploy --mlir @.mlir --chip bm1684x --quantize f16 --model @.bmodel",
@@ -177,4 +177,6 @@ def test_names_of_files_that_are_no_text(
         if code or "internal error" in err or "\udcff" in out + err:
             wrong.append((arguments, code, err))
     assert wrong == []
+    for page in (f"{ODD}-profile.html", f"{ODD}.html"):  # under that very name, and text
+        assert "<title>w\\udcff.bmodel" in Path(page).read_text("utf-8")
     assert "no such file" in (main(["run", f"{ODD}x.onnx", "in.npz"]), capsys.readouterr().err)[1]
