@@ -73,7 +73,8 @@ class Legalizer:
         elif not self.cells.goes_to_cpu(self.module, operation):
             # What is only not lowered is left to the lowering, unless this pass fails anyway.
             via = "" if operation is origin else f"it is composed of {operation.op.name}: "
-            self._refuse(origin, f"{via}{reason}", is_final=operation is not origin or legalisation is not None)
+            hint = self.cells.cpu_way_out(self.module, operation) if operation is origin else ""
+            self._refuse(origin, f"{via}{reason}{hint}", is_final=operation is not origin or legalisation is not None)
 
     def _refuse(self, origin: Operation, reason: str, *, is_final: bool = True) -> None:
         self._refusals.append(self.cells.refusal(origin, self.cells.mode_of(origin), reason))
