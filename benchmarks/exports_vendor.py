@@ -36,7 +36,7 @@ NETWORKS = (
     *(("yolo11n", "legacy"), ("detr", "dynamo"), ("segformer", "dynamo"), ("bert", "legacy"), ("llama", "dynamo")),
     *(("crnn_gru", "legacy"), ("conformer", "legacy")),
 )
-"""Architectures of ten families, by name and exporter."""
+"""Architectures of many families, by name and exporter."""
 CELLS = (("bm1684x", "f16"), ("bm1684x", "int8"), ("cv181x", "bf16"), ("cv181x", "int8"))
 SAMPLES = 4
 SECONDS = 900.0

@@ -40,7 +40,7 @@ TRAINED_NOTES = (
     "shows nobody, so that the score behind the sigmoid is below 0.001.",
 )
 VENDOR_WORDS = (
-    "`python benchmarks/exports_vendor.py --oracle DIR` runs compiled exports of ten families on the vendor's",
+    "`python benchmarks/exports_vendor.py --oracle DIR` runs compiled exports of many families on the vendor's",
     "functional models. `same bits`: every output is equal to the simulator's bit for bit.",
 )
 SPECIFIC = re.compile(r"'[^']*'|\"[^\"]*\"|\b\d[\d,.x]*\b")
