@@ -98,6 +98,8 @@ MEANS = top.AvgPool(kernel_shape=(2, 3, 2), strides=(1, 2, 3), pads=(1, 1, 0, 0,
 CASES: dict[str, Case] = {
     "gather_nd": Case(top.GatherND(batch_dims=1), ((2, 5, 4),), (np.array([[[1], [-1]], [[0], [4]]], np.float32),)),
     "gather_elements": Case(top.GatherElements(axis=1), ((2, 5, 4),), (np.array([[[1, -1]], [[0, 4]]], np.float32),)),
+    "topk": Case(top.TopK(axis=1, K=3), ((2, 5, 4),)),
+    "topk_smallest": Case(top.TopK(axis=-1, K=5, largest=False), ((2, 5),)),
     "softmax": Case(top.Softmax(axis=1), ((3, 7),)),
     "softmax_log": Case(top.Softmax(axis=-1, log=True, beta=2.0), ((2, 3, 7),)),
     "layer_norm": Case(top.LayerNorm(axis=-1), ((3, 4, 8),), (filters(8), filters(8, seed=6))),
