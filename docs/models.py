@@ -37,9 +37,9 @@ TRAINED_WORDS = (
 TRAINED_NOTES = (
     "`pose_landmark_full`: in bf16, BM1684X has the values of CV181x, down to -22 dB. Every op alone keeps 40 dB or",
     "more; about 60 convolutions in a row, half of them behind Relu6, add their rounding up, and the drawn picture",
-    "shows nobody, so that the score behind the sigmoid is below 0.001. `nakdimon`: its token numbers are floats, which",
-    "were drawn with fractions; bf16 rounds 15.97 to 16, another token. Of whole numbers, lowered networks of BM1684X and",
-    "CV181x keep 53 dB in bf16.",
+    "shows nobody, so that the score behind the sigmoid is below 0.001. `nakdimon`: its tokens are floats, which",
+    "were drawn with fractions; bf16 rounds 15.97 to 16, another token. Of whole numbers, the lowered networks of both",
+    "chips keep 50 dB in bf16.",
 )
 VENDOR_WORDS = (
     "`python benchmarks/exports_vendor.py --oracle DIR` runs compiled exports of many families on the vendor's",
