@@ -116,7 +116,7 @@ def _as_weights(filters: Array, depthwise: bool, build: LoweringBuilder) -> tupl
         return build.weight("filter_i8", filters, "si8"), 0
     if depthwise:
         return build.weight("filter_i16", filters, "si16"), 0
-    point = -int(filters.min())
+    point = max(0, -int(filters.min()))  # commands hold it as an unsigned byte
     return build.weight("filter_u8", (filters + point).astype(np.uint8), "ui8"), point
 
 
