@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from tpuc_ops.arrays import Array
 
 from tpuc_llm.arithmetic import Arithmetic
@@ -15,6 +16,8 @@ from tpuc_llm.rounding import Feedback
 
 TOKENS, WINDOW, TOGETHER = 16384, 256, 4
 """Tokens of the text that are looked at, in windows, so many of which are computed at once."""
+FIT_DAMPING = 0.03
+"""Added to the diagonal of the second moments of a fit, as a share of its mean."""
 SOURCES: Mapping[str, tuple[str, ...]] = {
     "attention_norm": ("q", "k", "v"),
     "context": ("o",),
@@ -26,34 +29,57 @@ SOURCES: Mapping[str, tuple[str, ...]] = {
 
 @dataclass
 class BlockCalibration:
-    """The states in front of the next block: [windows, tokens, hidden]."""
+    """The states in front of the next block: [windows, tokens, hidden], of the quantized model and of the float one."""
 
     arithmetic: Arithmetic
     quantizer: Quantizer
     states: Array
+    exact: Array
 
     def quantized(self, weights: BlockWeights) -> BlockWeights:
-        """Return the next block with its matrices as integers, and go on to the states behind it."""
-        moments: dict[str, Array] = {}
-        for first in range(0, len(self.states), TOGETHER):
-            values = self.arithmetic.block(weights, self.states[first : first + TOGETHER])
-            for name in SOURCES:
-                moments[name] = moments.get(name, 0) + second_moments(values[name])
-        found = {
-            part: Feedback(self.quantizer, moments[name]).linear(getattr(weights, part))
-            for name, parts in SOURCES.items()
-            for part in parts
-        }
-        done = dataclasses.replace(weights, **found)
-        for first in range(0, len(self.states), TOGETHER):
-            part = slice(first, first + TOGETHER)
-            self.states[part] = self.arithmetic.block(done, self.states[part])["output_states"]
+        """Return the next block with its matrices as integers, and go on to the states behind it.
+
+        Matrices are first fitted so that the inputs that they get give what the float model computes.
+        """
+        done = weights
+        for name, parts in SOURCES.items():
+            moments, missing = self._moments(done, weights, name)
+            for part in parts:
+                linear = getattr(weights, part)
+                fitted = dataclasses.replace(linear, weight=linear.weight + fit(linear.weight, moments, missing))
+                done = dataclasses.replace(done, **{part: Feedback(self.quantizer, moments).linear(fitted)})
+        for place in self._places():
+            self.states[place] = self.arithmetic.block(done, self.states[place])["output_states"]
+            self.exact[place] = self.arithmetic.block(weights, self.exact[place])["output_states"]
         return done
+
+    def _moments(self, done: BlockWeights, weights: BlockWeights, name: str) -> tuple[Array, Array]:
+        """Return the second moments of a value, and those of what it lacks from the float model's with itself."""
+        size = {"context": weights.o, "gated": weights.down}.get(name, weights.q).weight.shape[1]
+        moments, missing = np.zeros((size, size), np.float32), np.zeros((size, size), np.float32)
+        for place in self._places():
+            found, wanted = (
+                self.arithmetic.block(block, states[place])[name].reshape(-1, size)
+                for block, states in ((done, self.states), (weights, self.exact))
+            )
+            moments += found.T @ found
+            missing += (wanted - found).T @ found
+        return moments, missing
+
+    def _places(self) -> Iterator[slice]:
+        for first in range(0, len(self.states), TOGETHER):
+            yield slice(first, first + TOGETHER)
 
     def head(self, linear: Linear, norm: Array, quantizer: Quantizer) -> Linear:
         """Return the head with its matrix as integers."""
         moments = second_moments(self.arithmetic.norm(self.states, norm))
         return Feedback(quantizer, moments).linear(linear)
+
+
+def fit(weight: Array, moments: Array, missing: Array) -> Array:
+    """Return what to add to a matrix so that its inputs give what other inputs would, by least squares."""
+    damped = moments + np.eye(len(moments), dtype=np.float32) * (FIT_DAMPING * np.diag(moments).mean() or 1.0)
+    return np.linalg.solve(damped, (weight @ missing).T).T.astype(np.float32)
 
 
 def second_moments(values: Array) -> Array:

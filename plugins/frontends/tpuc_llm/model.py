@@ -104,7 +104,8 @@ class LanguageModel:
             raise UsageError(f"{self.weights.text}: the text has less than {length} tokens; give a longer one.")
         table = self.family.embedding(self.checkpoint)
         arithmetic = Arithmetic(self.shape, length)
-        return BlockCalibration(arithmetic, Quantizer(self.weights, self.weights.bits), table[np.array(cut)])
+        states = table[np.array(cut)]
+        return BlockCalibration(arithmetic, Quantizer(self.weights, self.weights.bits), states, states.copy())
 
     def head(self) -> tuple[Array, Linear]:
         """Return the last norm and the head."""

@@ -14,7 +14,7 @@ from tpuc_ops.arrays import Array
 from tpuc_llm.family import Linear
 from tpuc_llm.quantization import Quantizer
 
-DAMPING = 0.01
+DAMPING = 0.1
 """Added to the diagonal of the second moments, as a share of its mean."""
 COLUMNS = 64
 """Columns that are rounded before all others are corrected at once."""
