@@ -11,7 +11,7 @@ from tests.families import each
 from tests.fuzz.child import verdict
 from tests.fuzz.mutations import BROKEN, Runs, Tally, formats_of, prepare, run_all
 
-COUNT = 60
+COUNT = 75
 
 pytestmark = [pytest.mark.chip("bm1684x"), pytest.mark.chip("cv183x")]
 
