@@ -38,6 +38,10 @@ from tpuc_plan.tasks.plan import ConcatAlias, OpPlan, Plan, SliceView, TilePlan
 
 _MOST_ELEMENTS = 1 << 22
 """Elements of an operation that is evaluated to find out whether it treats images apart."""
+_WORTH = 1
+"""Percent that images one after the other must save, as the program gets longer, unless all at once take longer than
+runs of one image.
+"""
 _NEAR = 1e-2
 """Tolerance of that, a rounding to bf16: whatever depends on another random image is far away."""
 
@@ -68,7 +72,9 @@ def _repeated(batch: Batch, planner: ModulePlanner, most: int, context: PassCont
             return None
     whole, repeated = batch.repeated(*plans)
     cycles = ModulePlanner(whole, context, planner.chip, planner.level).cycles_of(repeated)
-    return (whole, replace(repeated, cycles=cycles)) if cycles is not None and cycles < most else None
+    separately = batch.count * (plans[0].cycles or 0) + (plans[1].cycles or 0)
+    limit = most if most > separately else most * (100 - _WORTH) // 100
+    return (whole, replace(repeated, cycles=cycles)) if cycles is not None and cycles < limit else None
 
 
 def batch_of(module: Module) -> int:
