@@ -57,7 +57,7 @@ def plan_by_images(planner: ModulePlanner, plan: Plan, context: PassContext) -> 
     if not batch.joined:
         return None
     try:
-        return _repeated(batch, planner, plan.cycles, context)
+        return _repeated(batch, planner, planner.cycles_of(plan) or plan.cycles, context)
     except Unsupported:  # the chip lacks kernels for what joins images
         return None
 

@@ -10,7 +10,6 @@ from tpuc.api import (
     Chip,
     Constant,
     CpuRoutine,
-    LmemOverflow,
     Module,
     MoveKernel,
     Node,
@@ -25,7 +24,7 @@ from tpuc_lower.target.kernels import find_kernel, runs_on_chip
 from tpuc_plan.profiles import least_loss, times_of
 from tpuc_plan.regions.cascade_cost import CascadeCosts
 from tpuc_plan.regions.planned import PlannedFunction
-from tpuc_plan.regions.region import record_moves, schedule_and_place
+from tpuc_plan.regions.region import record_moves
 from tpuc_plan.regions.region_planner import FIRST_FIT, RegionPlanner
 from tpuc_plan.tasks.aliases import AliasFinder, AliasSets
 from tpuc_plan.tasks.cost import Cycles
@@ -106,14 +105,9 @@ class ModulePlanner:
         return PlannedFunction(self.chip, tasks, AliasSets.of(self.module.main, plan))
 
     def cycles_of(self, plan: Plan) -> int | None:
-        """Return the cycles of a plan; None if its buffers cannot be placed."""
-        planned, total, base = self._planned(plan), 0, self.chip.description.ddr_base
-        for tasks, _ in planned.regions():
-            try:
-                total += schedule_and_place(planned.region(tasks, self.costs.cycles, lambda _: base), self.chip).cycles
-            except LmemOverflow:
-                return None
-        return total
+        """Return the cycles of the real instructions of a plan; None if its buffers cannot be placed."""
+        times = times_of(self._planned(plan), self.costs.cycles)
+        return times[0] if times else None
 
     def _fastest(self) -> Plan:
         best = self._plan([])
