@@ -28,7 +28,7 @@ MODULE = """module @net attributes {module.name = "net"} {
 
 
 class FakeReport:
-    model = "o.bin"
+    model, memory_plan = "o.bin", None
 
     def text(self) -> str:
         return "a report"
