@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -56,7 +57,7 @@ def test_sound_files_are_accepted(runs: Runs, sound: Path) -> None:
             shown = form.files[0].replace("_weight.npz", ".mlir") if name == "weights" else form.files[0]
             folder, _ = runs.write(name, 0)
             for path in folder.iterdir():
-                path.unlink()
+                shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
             for path in sound.iterdir():
                 (folder / path.name).symlink_to(path)
             if name != "settings":
