@@ -100,6 +100,11 @@ CASES: dict[str, Case] = {
     "gather_elements": Case(top.GatherElements(axis=1), ((2, 5, 4),), (np.array([[[1, -1]], [[0, 4]]], np.float32),)),
     "topk": Case(top.TopK(axis=1, K=3), ((2, 5, 4),)),
     "topk_smallest": Case(top.TopK(axis=-1, K=5, largest=False), ((2, 5),)),
+    "a16_matmul": Case(
+        top.A16MatMul(q_group_size=32),
+        ((3, 32),),
+        (np.full((24, 16), 0x5A, np.uint8), filters(24, 1), np.full((24, 1), 7, np.uint8), None),
+    ),
     "softmax": Case(top.Softmax(axis=1), ((3, 7),)),
     "softmax_log": Case(top.Softmax(axis=-1, log=True, beta=2.0), ((2, 3, 7),)),
     "layer_norm": Case(top.LayerNorm(axis=-1), ((3, 4, 8),), (filters(8), filters(8, seed=6))),
