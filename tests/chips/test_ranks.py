@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 from tpuc.errors import Unsupported
 from tpuc_driver.session import Session
+from tpuc_ops import top
 
 CASES = (((1, 33), 1, 8, 1), ((2, 7, 5), 1, 3, 0), ((5,), 0, 2, 1))
 """Shape, axis, count, and whether the largest come first."""
+SHOWN = [top.TopK(axis=axis, K=count, largest=bool(largest)) for _, axis, count, largest in CASES]
 
 
 def write(path: Path) -> dict[str, NDArray[Any]]:

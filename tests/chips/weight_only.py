@@ -39,6 +39,8 @@ CASES = [
     Case(40, 96, 70, 16, 64, has_bias=True),
     Case(3, 40, 70, 16, 64),
 ]
+SHOWN = [top.A16MatMul(weight_bits=case.bits, q_group_size=case.group) for case in CASES]
+"""The ops of the cases, which chips compute with integers or compose of products of floats."""
 
 
 def network(cases: Sequence[Case], seed: int = 0) -> tuple[Module, dict[str, Array], dict[str, Array]]:

@@ -46,12 +46,12 @@ def test_a_matrix_is_read_once_and_in_its_integers(tmp_path: Path) -> None:
     assert cycles[8] < 0.6 * cycles[16]
 
 
-@pytest.mark.parametrize("chip", ["c", "cv183x"])
-def test_other_chips_compute_with_the_floats(chip: str) -> None:
+@pytest.mark.parametrize(
+    ("chip", "mode", "error"), [("c", "f32", 1e-5), ("cv183x", "bf16", 2**-6), ("bm1684x", "f32", 1e-5)]
+)
+def test_others_compute_with_the_floats(chip: str, mode: str, error: float) -> None:
     module, inputs, wanted = network([Case(3, 40, 24, 4, 32, has_bias=True)])
-    mode = {"c": "f32", "cv183x": "bf16"}[chip]
     lowered, *_ = Session(chip=chip, quantize=mode).build(module, None)
     found = Interpreter(lowered).run({name: array.astype("f4") for name, array in inputs.items()})
-    error = {"c": 1e-5, "cv183x": 2**-6}[chip]
     result = next(iter(found.values())).astype("f4")
     assert np.abs(result - wanted["y0"]).max() < error * np.abs(wanted["y0"]).max()

@@ -25,7 +25,7 @@ pytestmark = needs_compiler
 PROGRAM = """\
 #include <stdio.h>
 #include "net_network.h"
-static {0} x[NET_X_SIZE], mean[NET_MEAN{1}_SIZE], total[NET_TOTAL{1}_SIZE];
+static {0} x[NET_X_SIZE], mean[NET_MEAN_SIZE], total[NET_TOTAL_SIZE];
 int main(void) {{
   int32_t count = 0;
   while (fread(x, sizeof x, 1, stdin) == 1) {{
@@ -47,8 +47,8 @@ def test_a_program_runs_a_hundred_frames_as_litert(kind: str, zero: int, start: 
     network = tmp_path / "net.tflite"
     network.write_bytes(content)
     assert main(["compile", str(network), "--chip", "c", "--state", "internal", "-o", str(tmp_path / "net")]) == 0
-    words = ("float", "") if kind == "FLOAT32" else ("int8_t", "_I8")
-    (tmp_path / "net" / "app.c").write_text(PROGRAM.format(*words))
+    element = "float" if kind == "FLOAT32" else "int8_t"
+    (tmp_path / "net" / "app.c").write_text(PROGRAM.format(element))
     sources = [path.name for path in (tmp_path / "net").glob("*.c") if path.name != "main.c"]
     data = b"".join(sample.tobytes() for sample in samples)
     got = np.frombuffer(run(build(tmp_path / "net", sorted(sources)), data * 2), samples[0].dtype)
