@@ -321,7 +321,7 @@ def _other_word(text: str, random: Random) -> str:
 
 
 def _other_line(text: str, random: Random) -> str:
-    lines = text.splitlines()
+    lines = text.splitlines() or [""]
     place = int(random.integers(len(lines)))
     match int(random.integers(3)):
         case 0:
