@@ -155,7 +155,7 @@ def test_damaged_arrays_are_refused_before_memory_is_taken(content: bytes, said:
 
 def test_members_that_are_no_arrays_are_refused(tmp_path: Path) -> None:
     path = _npz(tmp_path / "w.npz", readme__txt=b"hello")
-    with pytest.raises(InvalidModel, match=r"not a readable npz \(its member 'readme\.txt' is no array\)"):
+    with pytest.raises(InvalidModel, match=r"not a readable npz \(its member 'readme\.txt' is not an array\)"):
         read_npz(path)
     content = _npz(path, x__npy=_npy(SOUND, bytes(8)), y__npy=_npy(SOUND, bytes(8))).read_bytes()
     path.write_bytes(content.replace(b"y.npy", b"x.npy"))

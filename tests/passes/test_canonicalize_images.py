@@ -72,6 +72,17 @@ def test_windows_that_step_far_step_by_one_over_patches(
     assert (changed.strides, changed.pads) == ((1, 1), (0, 0, 0, 0))
 
 
+def test_a_stride_beyond_the_image_takes_no_more_zeros_than_the_image() -> None:
+    """A stride of 2^31 - 1 asked for 24 TiB."""
+    for pads in ((0, 0, 0, 0), (2, 0, 1, 3)):
+        net = Network(1, 3, 20, 24)
+        conv = top.Conv(kernel_shape=(5, 3), strides=(2**31 - 1, 3), pads=pads)
+        module = net.finish(net.op(conv, net.input, net.weight(4, 3, 5, 3), net.weight(4)))
+        canonicalized(module)
+        sizes = [result.tensor.size for operation in module.main.operations for result in operation.results]
+        assert max(sizes) < 2 * net.input.tensor.size
+
+
 def test_near_patches_and_groups_stay() -> None:
     for kernel, stride, group in ((8, 8, 1), (16, 16, 3)):
         net = Network(1, 3, 33, 32)

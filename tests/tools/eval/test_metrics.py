@@ -126,7 +126,7 @@ def test_auc_of_two_classes_takes_the_lead_of_the_second() -> None:
     [
         ([np.zeros(1)] * 2, [1, 1], "needs samples of both classes, but all 2 have label 1"),
         ([np.zeros(1)] * 2, [0, 2], "needs labels 0 and 1, not 2"),
-        ([np.zeros(10)], [0], "gives 10 scores per sample, but metric 'auc' needs one"),
+        ([np.zeros(10)], [0], "10 scores per sample, but metric 'auc' needs one"),
     ],
 )
 def test_auc_refuses(predictions: Sequence[Any], truths: Sequence[Any], sentence: str) -> None:

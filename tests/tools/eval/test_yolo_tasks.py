@@ -204,13 +204,15 @@ def test_precision_of_masks_and_points() -> None:
         assert metric.refuse(SQUARE) == ""
         figures = [metric.evaluate([metric.digest(one, "")], [SQUARE], [])["AP"] for one in (right, half)]
         np.testing.assert_allclose(figures, [1, counted], atol=1e-9)
-        with pytest.raises(UsageError, match=f"metric 'coco{{of={of}}}': the post-processing gives no {of}; leave out"):
+        with pytest.raises(
+            UsageError, match=f"metric 'coco{{of={of}}}': the post-processing returns no {of}; leave out"
+        ):
             metric.digest(Detections(SQUARE.boxes, np.array([0.9]), np.array([0])), "")
         bare = replace(SQUARE, outlines=None, points=None)
         assert "not every object of an image has" in metric.refuse(bare)
         with pytest.raises(UsageError, match="not every object of an image has"):
             metric.evaluate([metric.digest(right, "")], [bare], [])
-    assert CocoAp(of="hats").refuse(SQUARE) == "metric 'coco': of=hats is none of boxes, masks, points."
+    assert CocoAp(of="hats").refuse(SQUARE) == "metric 'coco': of=hats is unknown; choose one of boxes, masks, points."
 
 
 @each(("name", "words"), [("seg", "mask of "), ("pose", "points "), ("obb", "class ")])

@@ -30,6 +30,14 @@ class PatchesIntoChannels(Pattern):
         op: Any = operation.op
         if max(op.strides) <= _FAR:
             return False
+        rank = len(op.strides)
+        images, ends = operation.operands[0].tensor.dims[2:], zip(op.pads[:rank], op.pads[rank:], strict=True)
+        reach = [extent + sum(pair) for extent, pair in zip(images, ends, strict=True)]
+        # A stride beyond the padded image gives one place, as one of its size does, but would take terabytes of zeros.
+        strides = tuple(map(min, op.strides, reach))
+        if strides != op.strides:
+            rewriter.change(operation, dataclasses.replace(op, strides=strides))
+            return True
         filters = rewriter.module.constant(operation.operands[1])
         if filters is None or filters.ndim != 4 or op.group != 1 or op.inserts or max(op.dilations) > 1:
             return False

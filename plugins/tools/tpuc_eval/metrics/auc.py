@@ -42,7 +42,7 @@ class Auc(Metric):
         scores = scores_of(self.name, prediction, source)
         if scores.size > 2:
             raise UsageError(
-                f"{source}: has {scores.size} scores per sample, but metric 'auc' needs one, or one for each of two "
+                f"{source}: {scores.size} scores per sample, but metric 'auc' needs one, or one for each of two "
                 "classes; choose another --postprocess or --metric."
             )
         return float(scores[-1] - scores[0]) if scores.size == 2 else float(scores[0])

@@ -54,14 +54,14 @@ class CocoAp(Metric):
     def _lacking(self) -> str:
         return (
             f"metric 'coco{{of={self.of}}}': not every object of an image has '{_NEEDED[self.of]}' in the annotations; "
-            "leave out of."
+            "leave out 'of'."
         )
 
     def digest(self, prediction: Any, source: str) -> Detections:
         found = detections_of(self.name, prediction, source)
         if not self._has(found.masks, found.points):
             raise UsageError(
-                f"metric 'coco{{of={self.of}}}': the post-processing returns no {self.of}; leave out of, or choose "
+                f"metric 'coco{{of={self.of}}}': the post-processing returns no {self.of}; leave out 'of', or choose "
                 "another --postprocess."
             )
         return found if self.of == "masks" else replace(found, masks=None)
