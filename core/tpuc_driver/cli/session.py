@@ -206,8 +206,9 @@ def show_report(
         plans.append(work_dir / f"{Path(report.model).name}.plan.json")
     for path in paths:
         _write_json({**report.to_json(), **_made_by(app)}, path)
-    for path in plans if report.memory_plan is not None else ():
-        _write_json(report.memory_plan.to_json(), path)
+    if report.memory_plan is not None:
+        for path in plans:
+            _write_json(report.memory_plan.to_json(), path)
     app.result(report.text())
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tpuc.api import FLOAT_MODES, Chip, InvalidModel, Module, NetworkInput, Operation, TensorType, TpucError, UsageError
+from tpuc.api import FLOAT_MODES, Chip, InvalidModel, Module, NetworkInput, Operation, TpucError, UsageError
 from tpuc_driver.api.host import Boundary, Session
 
 LEAST_SHARE = 0.01
@@ -89,7 +89,7 @@ def _islands(
 
 def _is_float(operation: Operation) -> bool:
     types = (*operation.node().operand_types, *operation.node().result_types)
-    tensors = [type_ for type_ in types if isinstance(type_, TensorType) and type_.rank]
+    tensors = [type_ for type_ in types if type_.rank]
     return all(not type_.is_quantised and type_.storage.name in ("f32", "f16", "bf16") for type_ in tensors)
 
 
