@@ -8,8 +8,8 @@ from typing import Any
 
 import flatbuffers
 import pytest
-from tpuc.errors import CorruptFile
-from tpuc_chip_parts.flatbuffer import FieldFact, Schema, TypeFact
+from tpuc.errors import CorruptFile, Unsupported
+from tpuc_chip_parts.flatbuffer import FieldFact, Schema, TypeFact, check_rewritable
 
 from tests.families import each
 
@@ -101,3 +101,13 @@ def test_tables_that_many_others_share_are_no_endless_work() -> None:
     schema = Schema({"Node": TypeFact(False, _fields(("children", "[Node]")))})
     with pytest.raises(CorruptFile, match="more values than bytes; the file is damaged or truncated"):
         schema.read(bytes(builder.Output()), "Node")
+
+
+def test_numbers_that_no_field_holds_make_a_file_another_compilers() -> None:
+    """Sizes that a damaged file multiplies, say."""
+    check_rewritable(lambda: SCHEMA.write(RECORD, "File"), SCHEMA.write(RECORD, "File"))
+    for record in ({"place": (1 << 67, 7)}, {"items": [{"size": 1 << 40}]}, {"version": 256}):
+        with pytest.raises(ValueError, match=r"bad number|format requires|out of range"):
+            SCHEMA.write(RECORD | record, "File")
+    with pytest.raises(Unsupported, match="written by another compiler"):
+        check_rewritable(lambda: SCHEMA.write({"items": [{"size": 1 << 40}]}, "File"), b"")

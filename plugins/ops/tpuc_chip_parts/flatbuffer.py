@@ -9,14 +9,14 @@ from __future__ import annotations
 import functools
 import json
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any, TypeAlias
 
 import flatbuffers  # pyright: ignore[reportMissingTypeStubs]  # the library carries no types
 from flatbuffers import table as flatbuffers_table  # pyright: ignore[reportMissingTypeStubs]
-from tpuc.api import CorruptFile
+from tpuc.api import CorruptFile, Unsupported
 
 Value: TypeAlias = Any
 Builder: TypeAlias = Any
@@ -79,9 +79,15 @@ class Schema:
             ) from error
 
     def write(self, record: Record, root: str) -> bytes:
-        """The FlatBuffers block of nested dictionaries; same input, same bytes."""
+        """The FlatBuffers block of nested dictionaries; same input, same bytes.
+
+        Raises ValueError for numbers that their fields do not hold.
+        """
         builder: Builder = flatbuffers.Builder(4096)
-        builder.Finish(_Writer(self, builder).table(root, record))
+        try:
+            builder.Finish(_Writer(self, builder).table(root, record))
+        except (TypeError, struct.error) as error:
+            raise ValueError(str(error)) from error
         return bytes(builder.Output())
 
     def is_inline(self, type: str) -> bool:
@@ -153,6 +159,16 @@ class _Reader:
         self._budget -= length
         places = range(start, start + length * size, size)
         return [self._field(table, type, place, depth) for place in places]
+
+
+def check_rewritable(encode: Callable[[], bytes], data: bytes) -> None:
+    """Raise Unsupported if encoding what was read from a file does not give its bytes: rewriting would lose some."""
+    try:
+        same = encode() == data
+    except ValueError:  # numbers that no field holds
+        same = False
+    if not same:
+        raise Unsupported("this file was written by another compiler; combine and extract its networks with its tools")
 
 
 class _Writer:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tpuc.api import Module
+from tpuc.errors import Unsupported
 from tpuc.ir.text import print_module
 from tpuc.registry import Registry
 from tpuc_tensorflow.rewriting.executing import to_executor
@@ -74,6 +75,14 @@ def test_the_loop_of_the_document_in_functional_form(start: int, expected: int, 
     module = functional(text, registry)
     assert "tf.LogicalNot" in print_module(module)
     assert run(module, np.int32(start)) == [expected]
+
+
+def test_a_loop_whose_merge_has_two_values_from_before_is_refused(registry: Registry) -> None:
+    """Damaged files have such loops."""
+    loop = listings.LOOP.replace("%loop.init, %next_count : i32", "%loop.init, %next_count, %loop.init : i32")
+    text = f"func.func @main(%count.init: i32) -> i32 {{\n{loop}\nreturn %fetches : i32\n}}"
+    with pytest.raises(Unsupported, match="its frame has no functional form here"):
+        functional(text, registry)
 
 
 def test_pruning_keeps_what_is_needed_by_control(registry: Registry) -> None:

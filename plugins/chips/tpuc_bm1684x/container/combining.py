@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from tpuc.api import Unsupported, UsageError
+from tpuc_chip_parts.flatbuffer import check_rewritable
 
 from tpuc_bm1684x.container.model import BModel, Net, Stage
 
@@ -44,8 +45,7 @@ def _own(data: bytes) -> BModel:
     without loss.
     """
     model = BModel.from_bytes(data)
-    if model.to_bytes() != data:
-        raise Unsupported("this file was written by another compiler; combine and extract its networks with its tools")
+    check_rewritable(model.to_bytes, data)
     return model
 
 

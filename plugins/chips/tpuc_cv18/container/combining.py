@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tpuc.api import Unsupported, UsageError
+from tpuc_chip_parts.flatbuffer import check_rewritable
 
 from tpuc_cv18.container.model import CviModel, Program, Routine, Section, SectionKind, TpuRoutine
 from tpuc_cv18.isa.target import Target
@@ -63,8 +64,7 @@ def _own(data: bytes, target: Target) -> CviModel:
     without loss.
     """
     model = CviModel.from_bytes(data, target)
-    if model.to_bytes() != data:
-        raise Unsupported("this file was written by another compiler; combine and extract its networks with its tools")
+    check_rewritable(model.to_bytes, data)
     return model
 
 

@@ -231,7 +231,7 @@ class _Functional:
         exits = [one for one in self._operations if isinstance(one.op, ex.Exit)]
         exits = [one for one in exits if self._places[one.operands[0]].frames == frames]
         home = scope.home(Place(frames[:-1], self._places[way_out.results[0]].outcomes))
-        if home is None or not headers:
+        if home is None or not all(map(_is_carried, headers)) or not headers:
             raise _refused(way_out, "its frame has no functional form here")
         starts = [self._emit(self._start(header), home) for header in headers]
         predicate, goes_on = self._condition(exits)
@@ -290,6 +290,13 @@ class _Functional:
 
 def _comes_back(value: Value) -> bool:
     return value.defining is not None and isinstance(value.defining.op, ex.Source)
+
+
+def _is_carried(header: Operation) -> bool:
+    """True if a merge at the head of a frame takes one value from before it and one from the round before."""
+    values = data_operands(header.operands)
+    backs = [value.defining for value in values if _comes_back(value)]
+    return len(values) == 2 and len(backs) == 1 and backs[0] is not None and len(backs[0].results[1].users) == 1
 
 
 def _end(block: Block, values: Sequence[Value], location: Location) -> None:
