@@ -327,7 +327,7 @@ def test_nothing_to_evaluate_is_one_sentence(
         (["X", "--dataset", EVALUATION, "--dataset-type=kitti"], "no dataset type named 'kitti'"),
         (["X", "--dataset", EVALUATION, "--postprocess=yolo"], "no postprocess named 'yolo'"),
         (["X", "--dataset", EVALUATION, "--workers=2", "--cluster=a"], "--workers and --cluster exclude each other"),
-        (["X", "--dataset", EVALUATION, "--metric=auc"], "has 10 scores per sample, but metric 'auc' needs one"),
+        (["X", "--dataset", EVALUATION, "--metric=auc"], "10 scores per sample, but metric 'auc' needs one"),
         (["X", "--dataset", EVALUATION, "--label-offset=1"], "a label is 10, but the network has 10 classes"),
     ],
 )
