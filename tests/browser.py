@@ -33,6 +33,10 @@ PATIENCE = 60.0
 """Seconds for an answer; a page that needs them hangs."""
 
 
+class Navigated(Exception):
+    """The page was left for another one before it answered."""
+
+
 class Browser:
     """A running Chromium; `open` gives a page of its own."""
 
@@ -66,6 +70,8 @@ class Browser:
         while True:
             answer = self._receive()
             if answer.get("id") == self._number:
+                if "navigated" in str(answer.get("error")):
+                    raise Navigated(method)
                 assert "error" not in answer, (method, answer["error"])
                 return answer["result"]
             self.events.append(answer)
@@ -136,13 +142,20 @@ class Page:
     def wait(self, condition: str) -> None:
         """Until an expression is true."""
         end = time.monotonic() + PATIENCE
-        while not self.value(f"Boolean({condition})"):
-            assert time.monotonic() < end, condition
+        while time.monotonic() < end:
+            with contextlib.suppress(Navigated):
+                if self.value(f"Boolean({condition})"):
+                    return
             time.sleep(0.01)
+        raise AssertionError(condition)
 
     def settle(self) -> None:
-        """Until what was asked for is drawn: two frames."""
-        self.value("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))")
+        """Until what was asked for is drawn: two frames, of the next page if this one was left meanwhile."""
+        frames = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))"
+        try:
+            self.value(frames)
+        except Navigated:
+            self.value(frames)
 
     def prefer(self, *, dark: bool) -> None:
         """What the reader's system says of colours."""
