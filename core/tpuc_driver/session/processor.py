@@ -1,7 +1,7 @@
 """Estimate the time of functions that a chip's runtime computes on the processor.
 
 The model has two rates of one in-order core: cycles per operation, and cycles per byte of the tensors. It was not
-measured on a board, so expect errors of up to three times either way.
+measured on a board: only the order of magnitude is meant.
 """
 
 from __future__ import annotations

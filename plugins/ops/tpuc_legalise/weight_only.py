@@ -8,6 +8,7 @@ import numpy as np
 from tpuc.api import LoweringNode, Value
 from tpuc_ops import top
 from tpuc_ops.arrays import Array
+from tpuc_ops.weight_only import refuse_computed
 
 from tpuc_legalise.composer import Composed, Composer, Part
 from tpuc_legalise.table import TABLE
@@ -20,7 +21,7 @@ class A16MatMulAny(Composed[top.A16MatMul]):
     into = (top.MatMul,)
 
     def refuse(self, node: LoweringNode) -> str | None:
-        return "the matrix must be a constant" if node.constants[1] is None else None
+        return refuse_computed(node)
 
     def compose(self, node: LoweringNode[top.A16MatMul], do: Composer, parts: Sequence[Part]) -> Sequence[Value]:
         _, weight, scale, zp, bias = (*node.constants, None)[:5]

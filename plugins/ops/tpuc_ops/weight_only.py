@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from tpuc.api import I64, Node, Types
+from tpuc.api import I64, LoweringNode, Node, Op, Types
 
 from tpuc_ops.arrays import Array
 from tpuc_ops.shapes import is_absent, show
@@ -60,6 +60,14 @@ class WeightOnlyFields:
         wanted = (columns, wide // self.group(depth))
         if self.weight_bits < 16 and [type_.dims for type_ in tables] != [wanted] * 2:
             raise ValueError(f"scales and zero points have to be {show(wanted)}")
+
+
+def refuse_computed(node: LoweringNode[Op]) -> str | None:
+    """Return why a product cannot be lowered: operands beside the first one have to be constants, or absent."""
+    others = zip(node.operand_types[1:], node.constants[1:], strict=True)
+    if any(constant is None and not is_absent(type_) for type_, constant in others):
+        return "the matrix, its scales and zero points, and the bias must be constants"
+    return None
 
 
 def padded(depth: int) -> int:

@@ -7,9 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from ml_dtypes import bfloat16
+from tpuc.api import F32, ScalarType, TensorType, Unsupported
 from tpuc.api.evaluation import Interpreter
 from tpuc_driver.session import Session
 from tpuc_driver.session.boundary import Boundary
+from tpuc_importing.building import ModuleSource, TopBuilder
+from tpuc_ops import top
 
 from tests.chips.weight_only import CASES, Case, network
 
@@ -55,3 +58,26 @@ def test_others_compute_with_the_floats(chip: str, mode: str, error: float) -> N
     found = Interpreter(lowered).run({name: array.astype("f4") for name, array in inputs.items()})
     result = next(iter(found.values())).astype("f4")
     assert np.abs(result - wanted["y0"]).max() < error * np.abs(wanted["y0"]).max()
+
+
+@pytest.mark.parametrize(("chip", "mode"), [("c", "f32"), ("bm1684x", "f16")])
+@pytest.mark.parametrize("computed", ["weight", "scale", "zp", "bias"])
+def test_computed_matrices_are_refused(chip: str, mode: str, computed: str) -> None:
+    """A computed bias would be lost in silence."""
+    shapes = {"weight": (24, 16), "scale": (24, 1), "zp": (24, 1), "bias": (24,)}
+    element = ScalarType("ui8") if computed in ("weight", "zp") else F32
+    source = ModuleSource("net", "net", "ONNX", {}, frozenset())
+    inputs = [("x", TensorType((3, 32), F32)), (computed, TensorType(shapes[computed], element))]
+    builder = TopBuilder(source, inputs)
+    others = [
+        builder.values[name]
+        if name == computed
+        else builder.weight(name, np.ones(shape, "u1"), ScalarType("ui8"))
+        if name in ("weight", "zp")
+        else builder.weight(name, np.ones(shape, "f4"))
+        for name, shape in shapes.items()
+    ]
+    op = top.A16MatMul(weight_bits=4, q_group_size=32)
+    module = builder.finish([("y", builder.build(op, [builder.values["x"], *others], "y"))])
+    with pytest.raises(Unsupported, match="the matrix, its scales and zero points, and the bias must be constants"):
+        Session(chip=chip, quantize=mode).build(module, None)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Value, Wants
 from tpuc_ops import top, tpu
-from tpuc_ops.weight_only import padded
+from tpuc_ops.weight_only import padded, refuse_computed
 
 from tpuc_bm1684x.lowerings.common import float_weight
 from tpuc_bm1684x.lowerings.table import TABLE
@@ -20,7 +20,7 @@ class WeightOnlyProduct(Lowering[top.A16MatMul]):
     """
 
     def refuse(self, node: LoweringNode) -> str | None:
-        return "the matrix must be a constant" if node.constants[1] is None else None
+        return refuse_computed(node)
 
     def requires(self, node: LoweringNode) -> Sequence[Wants]:
         return (Wants.MODE, *(Wants.AS_IS,) * (len(node.operand_types) - 1))
