@@ -179,6 +179,12 @@ def failing(case: str) -> Writer:
             )
         case "tensor":
             g.add("out", "TensorListStack", x, shape, **LIST)
+        case "lengths":
+            positive = g.add("positive", "Greater", p, g.constant("zero", 0), T=F32)
+            g.add("ways", "Switch", parts, positive, T=F32)
+            longer = g.add("longer", "TensorListPushBack", "ways:1", g.constant("k", [1, 2]), **LIST)
+            either = g.add("either", "Merge", g.add("kept", "Identity", "ways", T=F32), longer, T=F32, N=2)
+            g.add("out", "TensorListStack", either, shape, **LIST)
         case "list":
             g.add("out", "Neg", parts, T=F32)
         case _:
@@ -201,6 +207,7 @@ def failing(case: str) -> Writer:
         ("none", r"node 'out' \(TensorListConcatV2\): it combines a list without elements\.$"),
         ("scalar", r"node 'cut' \(TensorListFromTensor\): tensor 'k' has no dimension to make a list of\.$"),
         ("tensor", r"node 'out' \(TensorListStack\): nothing in the network makes the list that it reads\.$"),
+        ("lengths", "its branches give '.*' different lengths, and the choice depends on the data"),
         ("list", r"node 'out' \(Neg\): it takes the list of tensors 'parts' for a tensor"),
         ("computed", r"node 'put' \(TensorListSetItem\): a length or place in a list of tensors"),
     ],
