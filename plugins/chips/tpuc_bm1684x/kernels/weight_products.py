@@ -55,23 +55,21 @@ class StoredMatrix:
     depth: int
     bits: int
     group: int
+    stored_depth: int
+    """Numbers of a stored row."""
     dtype: DType
 
     @staticmethod
     def of(node: Node[tpu.A16MatMul]) -> StoredMatrix:
         left, weight = node.operand_types[:2]
-        depth = left.dims[-1]
-        return StoredMatrix(weight.dims[0], depth, node.op.weight_bits, node.op.group(depth), dtype_of(left.storage))
+        op, depth = node.op, left.dims[-1]
+        group, stored_depth = op.group(depth), op.stored_depth(depth)
+        return StoredMatrix(weight.dims[0], depth, op.weight_bits, group, stored_depth, dtype_of(left.storage))
 
     @property
     def expands(self) -> bool:
         """The matrix consists of integers."""
         return self.bits < 16
-
-    @property
-    def stored_depth(self) -> int:
-        """Numbers of a stored row."""
-        return round_up(self.depth, self.group) if self.expands else self.depth
 
     @property
     def groups(self) -> int:
