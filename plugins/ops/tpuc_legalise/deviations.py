@@ -68,6 +68,8 @@ class PerChannel(Composed[top.GroupNorm]):
         value = _normalised(do, rows, 1 if spread else 2, node.op.eps, centred=True)
         if not any(part is not None for part in affine):
             return [do.reshape(value, *x.tensor.dims, last=True)]
+        if spread and count == channels:  # a row is a channel: its factors are those of the row
+            return _affine(do, value, affine, (channels, 1, 1))
         assert node.chip is not None
         wide = node.chip.works_along_width and len(rest) != 2
         images = (n, channels, 1, math.prod(rest)) if wide else x.tensor.dims

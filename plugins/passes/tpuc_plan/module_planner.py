@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -18,6 +19,7 @@ from tpuc.api import (
     TileKernel,
     Unsupported,
     UsageError,
+    Value,
 )
 from tpuc_lower.target.kernels import find_kernel, runs_on_chip
 
@@ -25,7 +27,7 @@ from tpuc_plan.profiles import least_loss, times_of
 from tpuc_plan.regions.cascade_cost import CascadeCosts
 from tpuc_plan.regions.planned import PlannedFunction
 from tpuc_plan.regions.region import record_moves
-from tpuc_plan.regions.region_planner import FIRST_FIT, RegionPlanner
+from tpuc_plan.regions.region_planner import FIRST_FIT, RegionPlan, RegionPlanner
 from tpuc_plan.tasks.aliases import AliasFinder, AliasSets
 from tpuc_plan.tasks.cost import Cycles
 from tpuc_plan.tasks.plan import Alias, ConcatAlias, OpPlan, Plan, SliceView, TilePlan
@@ -48,6 +50,10 @@ class ModulePlanner:
         self.costs = CascadeCosts(Cycles(chip))
         self._tiled: dict[Operation, Sequence[TileTask]] = {}
         self._faster: dict[Operation, bool] = {}
+        self._spreads = False
+        """Regions may take views that occupy more lanes."""
+        self._is_spread = False
+        """A region took them since this was reset."""
 
     def run(self) -> Plan:
         """Return the fastest plan. With several profiles, try plans and program orders that are best in one profile or
@@ -57,14 +63,14 @@ class ModulePlanner:
             return self._plan([])
         profiles = self.chip.planned_profiles
         if len(profiles) < 2:
-            return self._fastest()
+            return self._really_fastest(self._candidates())
         clocks = [self.costs.cycles.by(chosen) for chosen in (*((name,) for name in profiles), profiles)]
         plans: dict[tuple[OpPlan, ...], Plan] = {}
         for cycles in clocks:
             self.costs = CascadeCosts(cycles)
             self._faster.clear()
-            plan = self._fastest()
-            plans.setdefault(plan.ops, plan)
+            for plan in self._candidates():
+                plans.setdefault(plan.ops, plan)
         tried: list[Plan] = []
         times: list[Sequence[int]] = []
         for plan in plans.values():
@@ -108,6 +114,21 @@ class ModulePlanner:
         """Return the cycles of the real instructions of a plan; None if its buffers cannot be placed."""
         times = times_of(self._planned(plan), self.costs.cycles)
         return times[0] if times else None
+
+    def _candidates(self) -> Sequence[Plan]:
+        """Return the fastest plan by estimates; if it has views that occupy more lanes, also the one without them,
+        since estimates of two programs can be wrong by more than their difference.
+        """
+        self._spreads, self._is_spread = True, False
+        plan = self._fastest()
+        self._spreads = False
+        return [self._fastest(), plan] if self._is_spread else [plan]
+
+    def _really_fastest(self, plans: Sequence[Plan]) -> Plan:
+        """Return the plan whose real instructions take least time; the first one if they take the same."""
+        if len(plans) == 1:
+            return plans[0]
+        return min(plans, key=lambda plan: math.inf if (cycles := self.cycles_of(plan)) is None else cycles)
 
     def _fastest(self) -> Plan:
         best = self._plan([])
@@ -172,13 +193,31 @@ class ModulePlanner:
             readers = [*hosts, *(operation for other in regions[index + 1 :] for operation in other)]
             read = [*self.module.main.outputs, *(value for operation in readers for value in operation.operands)]
             live_out = {aliases.root(value) for value in read}
-            plan = RegionPlanner(self.costs, [*region.values()], live_out, shared, aliases).run(self.level)
+            plan = self._plan_region([*region.values()], live_out, shared, aliases)
             ops.update(zip(region, plan.tasks, strict=True))
             for operation, op_plan in ops.items():
                 if isinstance(op_plan, ConcatAlias) and operation.result in plan.lmem_concats:
                     ops[operation] = replace(op_plan, in_lmem=True)
             total = None if total is None or plan.cycles is None else total + plan.cycles
         return Plan(tuple(ops.get(operation) for operation in self.module.main.operations), total)
+
+    def _plan_region(
+        self,
+        choices: Sequence[Sequence[Task]],
+        live_out: Collection[Value],
+        shared: Sequence[Value],
+        aliases: AliasSets,
+    ) -> RegionPlan:
+        """Plan a region with the views that save transfers, and, if others occupy more lanes, with those."""
+        planner = RegionPlanner(self.costs, choices, live_out, shared, aliases)
+        best = planner.run(self.level)
+        if self._spreads:
+            other = RegionPlanner(self.costs, choices, live_out, shared, aliases, by_lanes=True)
+            plan = other.run(self.level) if other.tasks != planner.tasks else best
+            if plan.cycles is not None and (best.cycles is None or plan.cycles < best.cycles):
+                self._is_spread = True
+                return plan
+        return best
 
     def _choices(
         self, operation: Operation, local: bool, aliases: AliasSets, finder: AliasFinder

@@ -107,6 +107,26 @@ def flat_space(node: Node) -> Space:
     return Space(parallel_axes(view.shape), (view,) * len(space.operands), (view,))
 
 
+def spread_view(node: Node) -> View | None:
+    """View of few channels with large planes as parts (along n) that are rows over most of the lanes. A part is
+    contiguous in DDR. None for other tensors and for broadcasts.
+    """
+    dims, size = node.result_type.dims, node.result_type.size
+    _, c, _, _ = elementwise_space(node).results[0].shape
+    lanes = _rows(size) if c <= _FEW_CHANNELS and all(type_.dims == dims for type_ in node.operand_types) else None
+    if lanes is None or lanes.shape[1] <= c:
+        return None
+    length = lanes.shape[3]
+    parts = max(parts for parts in range(1, _MOST_PARTS + 1) if length % parts == 0)
+    return View((parts, lanes.shape[1], 1, length // parts))
+
+
+def _spread_space(node: Node) -> Space | None:
+    """Tile space in `spread_view`."""
+    view = spread_view(node)
+    return None if view is None else Space(parallel_axes(view.shape), (view,) * len(node.operand_types), (view,))
+
+
 def matrices_view(dims: Sequence[int]) -> Shape4:
     """View of matrices used by row-wise products: matrices as batches, rows across lanes, the elements of a row
     along h.
@@ -126,6 +146,8 @@ def matrices_space(node: Node) -> Space | None:
     return Space(parallel_axes(view.shape), (view,) * len(node.operand_types), (view,))
 
 
+_FEW_CHANNELS = LANES // 2  # more channels occupy most lanes
+_MOST_PARTS = 4  # in which few channels are spread over the lanes, one after the other
 _FEW_COLUMNS = 32  # rows this short are transferred one by one when each has its own lane
 
 
@@ -153,7 +175,7 @@ def row_blocks_space(node: Node) -> Space | None:
 def elementwise_spaces(node: Node) -> tuple[Space, ...]:
     """All tile spaces of an op that treats all elements alike, the best for a lone op first."""
     spaces = [flat_space(node)]
-    for space in (row_blocks_space(node), matrices_space(node), elementwise_space(node)):
+    for space in (row_blocks_space(node), matrices_space(node), elementwise_space(node), _spread_space(node)):
         if space is not None and space not in spaces:
             spaces.append(space)
     return tuple(spaces)

@@ -11,7 +11,7 @@ from tpuc_ops.top.compare import MIRRORED
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import ArithmeticOp, CompareOp, CompareSelect, DType, Operand, Scalar
-from tpuc_bm1684x.kernels.common import parallel_axes, views_of
+from tpuc_bm1684x.kernels.common import in_spaces, parallel_axes, spread_view, views_of
 from tpuc_bm1684x.kernels.elementwise import ElementwiseKernel, arithmetic
 from tpuc_bm1684x.operands import operand
 
@@ -119,7 +119,14 @@ class WhereKernel(ElementwiseKernel):
         return Space(parallel_axes(result.shape), operands, (result,))
 
     def kernels(self, node: Node) -> Sequence[Candidate]:
-        return (Candidate(self, self.space(node)),)
+        space = self.space(node)
+        present = tuple(type_ for type_ in node.operand_types if type_ is not ABSENT)
+        view = spread_view(Node(node.op, present, node.result_types, node.name))
+        spaces = [space]
+        if view is not None:
+            operands = tuple(None if own is None else view for own in space.operands)
+            spaces.append(Space(parallel_axes(view.shape), operands, (view,)))
+        return in_spaces(self, spaces)
 
     def tiling_key(self, node: Node) -> Any:
         return (self.needed(node), tuple(self.spread_operands(node)))

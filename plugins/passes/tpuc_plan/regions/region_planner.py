@@ -82,7 +82,7 @@ class RegionPlan:
 
 class RegionPlanner:
     """Plans a region. `choices[i]`: task i in each view. `live_out`: roots of values that are read from DDR elsewhere.
-    `shared`: operands of operations that only share bytes.
+    `shared`: operands of operations that only share bytes. `by_lanes`: see `ViewChooser`.
     """
 
     def __init__(
@@ -92,6 +92,8 @@ class RegionPlanner:
         live_out: Collection[Value],
         shared: Sequence[Value],
         aliases: AliasSets,
+        *,
+        by_lanes: bool = False,
     ) -> None:
         self.costs = costs
         self.cycles = costs.cycles
@@ -101,7 +103,8 @@ class RegionPlanner:
         self.live_out = frozenset(live_out)
         self.shared = frozenset(aliases.root(value) for value in shared)
         self.concats = list(self._possible_concats())
-        self.tasks = ViewChooser(choices, self.live_out | self.shared, aliases, self.cycles).run()
+        outputs = self.live_out | self.shared
+        self.tasks = ViewChooser(choices, outputs, aliases, self.cycles, by_lanes=by_lanes).run()
         self._streamed: dict[Hashable, TilePlan] = {}
         self._plain: dict[Settings, RegionPlan] = {}
         self._regions: dict[RegionPlan, Region] = {}

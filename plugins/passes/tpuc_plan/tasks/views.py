@@ -20,13 +20,21 @@ _SCRATCH_FRACTION = 12
 
 class ViewChooser:
     """Chooses one view per task. `choices[i]`: task i in each view, the one that is best for it alone first. `outputs`:
-    roots of values that go to DDR.
+    roots of values that go to DDR. `by_lanes`: also count the compute time of views that occupy different numbers of
+    lanes, which is worth transfers where channels are few.
     """
 
     def __init__(
-        self, choices: Sequence[Sequence[Task]], outputs: Collection[Value], aliases: AliasSets, cycles: Cycles
+        self,
+        choices: Sequence[Sequence[Task]],
+        outputs: Collection[Value],
+        aliases: AliasSets,
+        cycles: Cycles,
+        *,
+        by_lanes: bool = False,
     ) -> None:
         self.choices = choices
+        self.by_lanes = by_lanes
         self.outputs = outputs
         self.cycles = cycles
         self.def_uses = def_uses([options[0] for options in choices], aliases)
@@ -69,17 +77,21 @@ class ViewChooser:
         return self._cost(self.def_uses, chosen) + computing
 
     def _compute(self, point: int, number: int) -> int:
-        """Half of the compute cycles of a task in a view, since transfers may overlap; 0 if one kernel serves all
-        views.
-        """
+        """Half of the compute cycles of a task in a view, since transfers may overlap; 0 if they do not count."""
         options = self.choices[point]
         chosen = options[number]
-        if not isinstance(chosen, TileTask) or len({one.kernel for one in options if isinstance(one, TileTask)}) < 2:
+        if not isinstance(chosen, TileTask) or not self._differ(options):
             return 0
         if (point, number) not in self._computed:
             cut = resident_tiling(chosen, _SCRATCH_FRACTION, self.cycles)
             self._computed[point, number] = compute_cycles(cut[0], self.cycles) // 2 if cut is not None else 0
         return self._computed[point, number]
+
+    def _differ(self, options: Sequence[Task]) -> bool:
+        """True if the compute times of a task's views count."""
+        tasks = [one for one in options if isinstance(one, TileTask)]
+        lanes = self.cycles.chip.lmem.lanes if self.by_lanes else 0
+        return len({(one.kernel, min(one.results[0].shape[1], lanes)) for one in tasks}) > 1
 
     def _choose(self, chosen: list[int], point: int, number: int) -> None:
         """Select a view for a task, and update the counts of mismatching uses."""
