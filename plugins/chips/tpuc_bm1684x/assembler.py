@@ -10,7 +10,9 @@ from operator import mul
 from tpuc.api import Assembler, DdrTensor, Instruction, LocalBlock, LocalTensor, Shape4
 
 from tpuc_bm1684x.isa import ChannelBroadcast, DType, Fill, RowGather, RowScatter, Scalar, TensorCopy
-from tpuc_bm1684x.isa.geometry import EU_BYTES, LANES, LMEM_BASE, round_up
+from tpuc_bm1684x.isa.command import Bm1684xInstruction
+from tpuc_bm1684x.isa.geometry import round_up
+from tpuc_bm1684x.isa.target import BM1684X, Target
 from tpuc_bm1684x.operands import MAX_EXTENT, dtype_of, operand
 from tpuc_bm1684x.rearrangement import fastest_move
 from tpuc_bm1684x.timing import cycles
@@ -19,51 +21,64 @@ from tpuc_bm1684x.vectors import is_in_turn, is_vector, turn_loads, turn_stores,
 
 
 class Bm1684xAssembler(Assembler):
-    """The assembler that kernels of this chip receive."""
+    """The assembler that kernels of the family's chips receive."""
+
+    def __init__(self, target: Target = BM1684X) -> None:
+        super().__init__()
+        self.target = target
+
+    def record(self, instruction: Instruction) -> None:
+        if isinstance(instruction, Bm1684xInstruction):
+            instruction = instruction.on(self.target)
+        super().record(instruction)
 
     def load(self, target: LocalTensor, source: DdrTensor) -> None:
-        for local, ddr in _pieces(target, source):
+        for local, ddr in _pieces(target, source, self.target):
             if is_vector(ddr) or is_in_turn(ddr):
-                self._record_fastest(vector_loads(local, ddr) if is_vector(ddr) else turn_loads(local, ddr))
+                self._record_fastest(
+                    vector_loads(local, ddr, self.target) if is_vector(ddr) else turn_loads(local, ddr, self.target)
+                )
                 continue
             self.record(
                 TensorCopy(
                     source=ddr.address,
-                    destination=LMEM_BASE + local.address,
+                    destination=self.target.lmem_base + local.address,
                     shape=ddr.shape,
                     dtype=dtype_of(ddr.element),
                     source_strides=ddr.strides,
-                    destination_strides=operand(local).strides(local.shape),
+                    destination_strides=operand(local).strides(local.shape, self.target),
                 )
             )
 
     def store(self, target: DdrTensor, source: LocalTensor) -> None:
-        for local, ddr in _pieces(source, target):
+        for local, ddr in _pieces(source, target, self.target):
             if is_vector(ddr) or is_in_turn(ddr):
-                self._record_fastest(vector_stores(ddr, local) if is_vector(ddr) else turn_stores(ddr, local))
+                self._record_fastest(
+                    vector_stores(ddr, local, self.target) if is_vector(ddr) else turn_stores(ddr, local, self.target)
+                )
                 continue
             self.record(
                 TensorCopy(
-                    source=LMEM_BASE + local.address,
+                    source=self.target.lmem_base + local.address,
                     destination=ddr.address,
                     shape=local.shape,
                     dtype=dtype_of(local.element),
-                    source_strides=operand(local).strides(local.shape),
+                    source_strides=operand(local).strides(local.shape, self.target),
                     destination_strides=ddr.strides,
                 )
             )
 
-    def _record_fastest(self, choices: Sequence[Instruction]) -> None:
-        self.record(min(choices, key=cycles))
+    def _record_fastest(self, choices: Sequence[Bm1684xInstruction]) -> None:
+        self.record(min((choice.on(self.target) for choice in choices), key=cycles))
 
     def load_block(self, target: LocalBlock, address: int) -> None:
         shape, dtype = _block_shape(target.lanes, target.bytes_per_lane)
         _, c, h, w = shape
-        pitch = block_pitch(target.lanes, target.bytes_per_lane) // dtype.bytes
+        pitch = block_pitch(target.lanes, target.bytes_per_lane, self.target) // dtype.bytes
         self.record(
             TensorCopy(
                 source=address,
-                destination=LMEM_BASE + target.address,
+                destination=self.target.lmem_base + target.address,
                 shape=shape,
                 dtype=dtype,
                 source_strides=(c * pitch, pitch, w, 1),
@@ -77,7 +92,7 @@ class Bm1684xAssembler(Assembler):
         self.record(
             ChannelBroadcast(
                 source=address,
-                destination=LMEM_BASE + target.address,
+                destination=self.target.lmem_base + target.address,
                 shape=(1, 1, h, w),
                 dtype=dtype,
                 channels=target.lanes,
@@ -87,7 +102,7 @@ class Bm1684xAssembler(Assembler):
         )
 
     def move(self, target: DdrTensor, source: DdrTensor) -> None:
-        self.record(fastest_move(target, source))
+        self.record(fastest_move(target, source, self.target))
 
     def move_rows(self, target: DdrTensor, source: DdrTensor, index: DdrTensor, scatters: bool) -> None:
         kind = RowScatter if scatters else RowGather
@@ -119,17 +134,17 @@ class Bm1684xAssembler(Assembler):
         )
 
 
-def _pieces(local: LocalTensor, ddr: DdrTensor) -> Iterator[tuple[LocalTensor, DdrTensor]]:
+def _pieces(local: LocalTensor, ddr: DdrTensor, chip: Target) -> Iterator[tuple[LocalTensor, DdrTensor]]:
     """Split a transfer into parts whose extents fit the size fields. Channels are split at lane 0."""
     if max(local.shape) <= MAX_EXTENT:
         yield local, ddr
         return
-    strides = operand(local).strides(local.shape)
-    steps = (MAX_EXTENT, MAX_EXTENT // LANES * LANES, MAX_EXTENT, MAX_EXTENT)
+    strides = operand(local).strides(local.shape, chip)
+    steps = (MAX_EXTENT, MAX_EXTENT // chip.lanes * chip.lanes, MAX_EXTENT, MAX_EXTENT)
     for start in product(*(range(0, extent, step) for extent, step in zip(local.shape, steps, strict=True))):
         ends = zip(local.shape, start, steps, strict=True)
         n, c, h, w = (min(extent - first, step) for extent, first, step in ends)
-        slots = (start[0], start[1] // LANES, *start[2:])
+        slots = (start[0], start[1] // chip.lanes, *start[2:])
         inside = sum(map(mul, slots, strides)) * local.element.bits // 8
         offset = sum(map(mul, start, ddr.strides)) * ddr.element.bits // 8
         yield (
@@ -138,14 +153,14 @@ def _pieces(local: LocalTensor, ddr: DdrTensor) -> Iterator[tuple[LocalTensor, D
         )
 
 
-def block_pitch(lanes: int, bytes_per_lane: int) -> int:
+def block_pitch(lanes: int, bytes_per_lane: int, target: Target = BM1684X) -> int:
     """Distance in DDR, in bytes, between the lanes' parts of a block. Small blocks are spread over all DDR channels.
 
     Each part costs at least one DDR line, and a block whose parts start in few pages leaves channels idle.
     """
     if lanes == 1 or lanes * bytes_per_lane >= CHANNELS * PAGE_BYTES:
         return bytes_per_lane
-    return max(bytes_per_lane, round_up(-(-CHANNELS * PAGE_BYTES // lanes), EU_BYTES))
+    return max(bytes_per_lane, round_up(-(-CHANNELS * PAGE_BYTES // lanes), target.eu_bytes))
 
 
 def _block_shape(lanes: int, bytes_per_lane: int) -> tuple[Shape4, DType]:

@@ -12,6 +12,7 @@ from math import prod
 from tpuc.api import DdrTensor, ScalarType, Shape4
 
 from tpuc_bm1684x.isa import LinearCopy, TensorCopy, TransposeCW
+from tpuc_bm1684x.isa.target import BM1684X, Target
 from tpuc_bm1684x.operands import dtype_of
 from tpuc_bm1684x.timing import cycles
 
@@ -19,7 +20,7 @@ _WIDER = {16: ScalarType("i16"), 32: ScalarType("i32")}
 """Element types, by bits, that move a short run of narrower elements as one element."""
 
 
-def fastest_move(target: DdrTensor, source: DdrTensor) -> LinearCopy | TensorCopy | TransposeCW:
+def fastest_move(target: DdrTensor, source: DdrTensor, chip: Target = BM1684X) -> LinearCopy | TensorCopy | TransposeCW:
     """The fastest command for a copy in DDR. Short runs are moved as single wider elements, which a transposing command
     can also move.
     """
@@ -35,7 +36,7 @@ def fastest_move(target: DdrTensor, source: DdrTensor) -> LinearCopy | TensorCop
         destination_strides=target.strides,
     )
     turned = transposition(*_with_runs_as_elements(target, source))
-    return copy if turned is None else min(turned, copy, key=cycles)
+    return copy if turned is None else min(turned, copy, key=lambda move: cycles(move.on(chip)))
 
 
 def is_block(shape: Sequence[int], strides: Sequence[int]) -> bool:

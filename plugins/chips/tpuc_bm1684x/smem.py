@@ -8,19 +8,19 @@ from importlib import resources
 
 import numpy as np
 
-from tpuc_bm1684x.isa.geometry import SMEM_BYTES
+from tpuc_bm1684x.isa.target import Target
 from tpuc_bm1684x.isa.types import Array
 
 
-def initial_smem() -> Array:
-    """A new copy of the initial contents: the tables of `isa/data/smem.json`, zero elsewhere."""
-    return _contents().copy()
+def initial_smem(target: Target) -> Array:
+    """A new copy of the initial contents: the tables of the chip's `data/smem.json`, zero elsewhere."""
+    return _contents(target.tables, target.smem_bytes).copy()
 
 
 @functools.cache
-def _contents() -> Array:
-    memory = np.zeros(SMEM_BYTES, np.uint8)
-    text = resources.files("tpuc_bm1684x.isa").joinpath("data", "smem.json").read_text(encoding="utf-8")
+def _contents(package: str, size: int) -> Array:
+    memory = np.zeros(size, np.uint8)
+    text = resources.files(package).joinpath("data", "smem.json").read_text(encoding="utf-8")
     for table in json.loads(text):
         data = bytes.fromhex(table["bytes"])
         offset = int(table["offset"], 16)

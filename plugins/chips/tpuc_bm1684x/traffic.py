@@ -8,7 +8,6 @@ from tpuc.api import Instruction
 
 from tpuc_bm1684x.isa import Fill, LinearCopy, MatrixCopy
 from tpuc_bm1684x.isa.dma import TensorTransfer
-from tpuc_bm1684x.isa.geometry import DDR_BASE
 
 
 def moved_bytes(instruction: Instruction) -> tuple[int, int]:
@@ -18,7 +17,7 @@ def moved_bytes(instruction: Instruction) -> tuple[int, int]:
             read, written = prod(instruction.shape), prod(instruction.result_shape())
         case Fill():
             written = prod(instruction.shape) * instruction.dtype.bytes
-            return 0, written if instruction.destination >= DDR_BASE else 0
+            return 0, written if instruction.destination >= instruction.target.ddr_base else 0
         case MatrixCopy():
             read = written = instruction.rows * instruction.columns
         case LinearCopy():
@@ -27,6 +26,6 @@ def moved_bytes(instruction: Instruction) -> tuple[int, int]:
             return 0, 0
     size = instruction.dtype.bytes
     return (
-        read * size if instruction.source >= DDR_BASE else 0,
-        written * size if instruction.destination >= DDR_BASE else 0,
+        read * size if instruction.source >= instruction.target.ddr_base else 0,
+        written * size if instruction.destination >= instruction.target.ddr_base else 0,
     )

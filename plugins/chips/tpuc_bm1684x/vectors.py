@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tpuc.api import DdrTensor, Instruction, LocalTensor
+from tpuc.api import DdrTensor, LocalTensor
 
 from tpuc_bm1684x.isa import MatrixCopy, TensorCopy, TransposeCW
-from tpuc_bm1684x.isa.geometry import LMEM_BASE
+from tpuc_bm1684x.isa.command import DmaInstruction
+from tpuc_bm1684x.isa.target import BM1684X, Target
 from tpuc_bm1684x.isa.types import Strides
 from tpuc_bm1684x.operands import dtype_of, operand
 
@@ -27,11 +28,11 @@ def is_in_turn(tensor: DdrTensor) -> bool:
     return w == 1 < min(c, h) and tensor.strides[1] == 1
 
 
-def vector_loads(target: LocalTensor, source: DdrTensor) -> Sequence[Instruction]:
+def vector_loads(target: LocalTensor, source: DdrTensor, chip: Target = BM1684X) -> Sequence[DmaInstruction]:
     """Candidate loads of a vector: element copy, transposed rows, or a matrix with one column per lane."""
     n, c, _, _ = source.shape
-    address, dtype = LMEM_BASE + target.address, dtype_of(target.element)
-    local = _steps(operand(target).strides(target.shape))
+    address, dtype = chip.lmem_base + target.address, dtype_of(target.element)
+    local = _steps(operand(target).strides(target.shape, chip))
     return (
         TensorCopy(
             source=source.address,
@@ -63,11 +64,11 @@ def vector_loads(target: LocalTensor, source: DdrTensor) -> Sequence[Instruction
     )
 
 
-def turn_loads(target: LocalTensor, source: DdrTensor) -> Sequence[Instruction]:
+def turn_loads(target: LocalTensor, source: DdrTensor, chip: Target = BM1684X) -> Sequence[DmaInstruction]:
     """Candidate loads of columns: element copy, or transposed rows where the column is contiguous in local memory."""
     n, c, h, _ = source.shape
-    address, dtype = LMEM_BASE + target.address, dtype_of(target.element)
-    local = _steps(operand(target).strides(target.shape))
+    address, dtype = chip.lmem_base + target.address, dtype_of(target.element)
+    local = _steps(operand(target).strides(target.shape, chip))
     steps = _steps(source.strides)
     copy = TensorCopy(
         source=source.address,
@@ -92,12 +93,12 @@ def turn_loads(target: LocalTensor, source: DdrTensor) -> Sequence[Instruction]:
     )
 
 
-def vector_stores(target: DdrTensor, source: LocalTensor) -> Sequence[Instruction]:
+def vector_stores(target: DdrTensor, source: LocalTensor, chip: Target = BM1684X) -> Sequence[DmaInstruction]:
     """Candidate stores of a vector: element copy, a matrix with one column per lane, or a transposition."""
     n, c, _, _ = target.shape
-    address, dtype = LMEM_BASE + source.address, dtype_of(source.element)
-    local = _steps(operand(source).strides(source.shape))
-    choices: list[Instruction] = [
+    address, dtype = chip.lmem_base + source.address, dtype_of(source.element)
+    local = _steps(operand(source).strides(source.shape, chip))
+    choices: list[DmaInstruction] = [
         TensorCopy(
             source=address,
             destination=target.address,
@@ -132,11 +133,11 @@ def vector_stores(target: DdrTensor, source: LocalTensor) -> Sequence[Instructio
     return choices
 
 
-def turn_stores(target: DdrTensor, source: LocalTensor) -> Sequence[Instruction]:
+def turn_stores(target: DdrTensor, source: LocalTensor, chip: Target = BM1684X) -> Sequence[DmaInstruction]:
     """Ways to store columns: by elements, or as rows that are transposed."""
     n, c, h, _ = target.shape
-    address, dtype = LMEM_BASE + source.address, dtype_of(source.element)
-    local, steps = _steps(operand(source).strides(source.shape)), _steps(target.strides)
+    address, dtype = chip.lmem_base + source.address, dtype_of(source.element)
+    local, steps = _steps(operand(source).strides(source.shape, chip)), _steps(target.strides)
     copy = TensorCopy(
         source=address,
         destination=target.address,

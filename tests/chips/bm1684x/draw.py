@@ -84,7 +84,7 @@ class Draw:
         """A written operand, aligned, compact or with gaps."""
         layout: Layout | Strides = self.pick(Layout.ALIGNED, Layout.ALIGNED, Layout.COMPACT, (0, 0, 0, 0))
         if not isinstance(layout, Layout):
-            n, c, h, w = natural_strides(shape, dtype.vector, Layout.ALIGNED, address >> 18)
+            n, c, h, w = natural_strides(shape, dtype.bytes, Layout.ALIGNED, address >> 18)
             layout = (n + 3 * shape[2], c + 3 * shape[2], h + 1, w)
             layout = (layout[0] * 2, layout[1] * 2, layout[2], layout[3])
         return self.put(Operand(address, dtype, layout), shape)

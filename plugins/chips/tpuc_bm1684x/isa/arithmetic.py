@@ -187,11 +187,11 @@ class Arithmetic(ComputeInstruction):
         third_shape = self.shape if self.operation in _SELECT else (1, self.shape[1], 1, 1)
         old = self.result if self.operation is Op.MULTIPLY_ADD else None
         return regions_of(
-            (self.left, self.shape), (self.right, self.shape), (self.third, third_shape), (old, self.shape)
+            self.target, (self.left, self.shape), (self.right, self.shape), (self.third, third_shape), (old, self.shape)
         )
 
     def writes(self) -> Sequence[Region]:
-        return [self.result.region(self.shape)]
+        return [self.result.region(self.shape, self.target)]
 
     def execute(self, machine: Machine) -> None:
         machine.store(self.result, self.shape, self._compute(machine))

@@ -2,52 +2,54 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 from tpuc.api import Engine, IllegalCommand, Region
 from tpuc.api.encoding import EncodedInstruction
 
-from tpuc_bm1684x.isa.geometry import (
-    DDR_BASE,
-    DDR_END,
-    EU_BYTES,
-    L2_BASE,
-    L2_BYTES,
-    LANE_BYTES,
-    LANES,
-    SMEM_BYTES,
-)
-from tpuc_bm1684x.isa.tables import CommandTable, load_tables
-from tpuc_bm1684x.isa.types import Layout, Operand, format_address, format_dma
+from tpuc_bm1684x.isa.tables import CommandTable
+from tpuc_bm1684x.isa.target import BM1684X, Target
+from tpuc_bm1684x.isa.types import Layout, Operand
 
 HEADER = frozenset({"cmd_short", "cmd_id", "cmd_id_dep", "cmd_id_en", "tsk_typ", "cmd_type"})
 _HARMLESS_PREFIXES = ("rsvd", "reserved", "pwr_step", "intr_en", "cmd_id_en")
-_ALL_LANES = (1 << LANES) - 1
+_ALL_LANES = (1 << 64) - 1
+_IDENTIFIED = {"cmd_id_en": 1}
+_ANONYMOUS: dict[str, int] = {}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Bm1684xInstruction(EncodedInstruction):
-    """One command. `long_form` selects the 1024-bit form of a compute command."""
+    """One command. `long_form` selects the 1024-bit form of a compute command. Assembler and decoder set `target`."""
 
     table_name: ClassVar[str]
     """Its name in the tables; compute commands with a long form use the name of their short form."""
 
+    hidden = frozenset({"leftover", "operation", "target"})
+
     long_form: bool = False
+    target: Target = BM1684X
 
     @property
     def bit_layout(self) -> CommandTable:
         """The bit layout of the selected form."""
-        return load_tables()[self.table_name[1:] if self.long_form else self.table_name]
+        return self.target.layouts[self.table_name[1:] if self.long_form else self.table_name]
+
+    def on(self, target: Target) -> Self:
+        """The same command of a chip of the family."""
+        return self if self.target is target else replace(self, target=target)
 
     def header(self) -> dict[str, int]:
         """Fields common to all commands of a form, except ids and opcodes."""
-        enabled = {"cmd_id_en": 1}
-        return enabled | {"tsk_lane_num": _ALL_LANES} if self.long_form else enabled
+        enabled = _IDENTIFIED if self.target.has_ids else _ANONYMOUS
+        return enabled | {"tsk_lane_num": _ALL_LANES} if self.long_form else {**enabled}
 
     def encode(self, number: int, wait: int) -> bytes:
         table = self.bit_layout
-        fields = {**self.header(), "cmd_short": table.short or 0, "cmd_id": number, "cmd_id_dep": wait}
+        fields = {**self.header(), "cmd_short": table.short or 0, "cmd_id_dep": wait}
+        if self.target.has_ids:
+            fields["cmd_id"] = number
         if table.opcode is not None:
             fields[table.main] = table.opcode
         self.encoding.write(self, fields)
@@ -61,15 +63,17 @@ class Bm1684xInstruction(EncodedInstruction):
         super().check()
         for value in self.__dict__.values():
             if isinstance(value, Operand):
-                check_alignment(self.mnemonic(), value)
+                check_alignment(self.mnemonic(), value, self.target)
 
     def check_region(self, region: Region) -> None:
-        check_region(self.mnemonic(), region)
+        check_region(self.mnemonic(), region, self.target)
 
     def shown_value(self, name: str, value: Any) -> Any:
         """Format plain addresses like those of operands."""
+        if isinstance(value, Operand):
+            return value.text(self.target)
         plain = name in ("result", "source", "table") and isinstance(value, int)
-        return f"[{format_address(value)}]" if plain else value
+        return f"[{self.target.format_address(value)}]" if plain else value
 
     def shown_fields(self) -> list[tuple[str, Any]]:
         return sorted(super().shown_fields(), key=lambda item: item[0] == "long_form")
@@ -78,24 +82,26 @@ class Bm1684xInstruction(EncodedInstruction):
         return self.leftover
 
 
-def check_alignment(mnemonic: str, operand: Operand) -> None:
+def check_alignment(mnemonic: str, operand: Operand, target: Target) -> None:
     """Raise IllegalCommand unless the address is a multiple of the element size, or of the vector size in the aligned
     layout.
     """
-    unit = EU_BYTES if operand.layout == Layout.ALIGNED else operand.dtype.bytes
+    unit = target.eu_bytes if operand.layout == Layout.ALIGNED else operand.dtype.bytes
     if operand.address % unit:
-        raise IllegalCommand(f"{mnemonic}: operand {operand} must start at a multiple of {unit} bytes; move it")
+        raise IllegalCommand(
+            f"{mnemonic}: operand {operand.text(target)} must start at a multiple of {unit} bytes; move it"
+        )
 
 
-def check_region(mnemonic: str, region: Region) -> None:
+def check_region(mnemonic: str, region: Region, target: Target) -> None:
     """Raise IllegalCommand for regions outside their memory."""
     low, high = {
-        "lmem": (0, LANE_BYTES),
-        "smem": (0, SMEM_BYTES),
-        "l2": (L2_BASE, L2_BASE + L2_BYTES),
-        "ddr": (DDR_BASE, DDR_END),
+        "lmem": (0, target.lane_bytes),
+        "smem": (0, target.smem_bytes),
+        "l2": (target.l2_base, target.l2_base + target.l2_bytes),
+        "ddr": (target.ddr_base, target.ddr_end),
     }[region.space]
-    if not low <= region.start <= region.end <= high or not 0 <= region.first_lane < region.end_lane <= LANES:
+    if not low <= region.start <= region.end <= high or not 0 <= region.first_lane < region.end_lane <= target.lanes:
         raise IllegalCommand(
             f"{mnemonic}: bytes {region.start:#x}..{region.end:#x} of lanes {region.first_lane}..{region.end_lane - 1} "
             f"are outside {region.space} ({low:#x}..{high:#x}); move or split the tensor"
@@ -115,5 +121,5 @@ class DmaInstruction(Bm1684xInstruction):
 
     def shown_value(self, name: str, value: Any) -> Any:
         if name in ("source", "destination"):
-            return format_dma(value)
+            return self.target.format_dma(value)
         return f"{value:#x}" if name == "mask" else value

@@ -109,7 +109,7 @@ class Conv(WindowInstruction):
     @property
     def packing(self) -> int:
         """Input channels per weight piece."""
-        return {1: 64, 2: 32, 4: 1}[self.input.dtype.bytes]
+        return self.target.packing[self.input.dtype.bytes]
 
     def check(self) -> None:
         super().check()
@@ -136,6 +136,7 @@ class Conv(WindowInstruction):
     def reads(self) -> Sequence[Region]:
         channels = (1, self.result_shape[1], 1, 1)
         return regions_of(
+            self.target,
             (self.input, self._input_dims()),
             (self.weight, self._weight_dims()),
             (self.bias, channels),
@@ -145,7 +146,7 @@ class Conv(WindowInstruction):
         )
 
     def writes(self) -> Sequence[Region]:
-        return [self.result.region(self.result_shape)]
+        return [self.result.region(self.result_shape, self.target)]
 
     # -- meaning -----------------------------------------------------------------------------------------------------
 

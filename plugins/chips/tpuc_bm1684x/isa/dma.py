@@ -14,61 +14,43 @@ from tpuc.api.encoding import Constant, Derived, Encoding, Ignored, Number, Numb
 
 from tpuc_bm1684x.isa.codecs import element_type
 from tpuc_bm1684x.isa.command import DmaInstruction
-from tpuc_bm1684x.isa.geometry import (
-    DDR_BASE,
-    L2_BASE,
-    L2_BYTES,
-    LANE_BYTES,
-    LANES,
-    LMEM_BASE,
-    SMEM_BASE,
-    SMEM_BYTES,
-)
-from tpuc_bm1684x.isa.types import (
-    DType,
-    Layout,
-    Shape4,
-    Strides,
-    format_dma,
-    in_lmem,
-    lane_region,
-    natural_strides,
-    span_of,
-)
+from tpuc_bm1684x.isa.target import BM1684X, Target
+from tpuc_bm1684x.isa.types import DType, Layout, Shape4, Strides, lane_region, natural_strides, span_of
 
 if TYPE_CHECKING:
     from tpuc_bm1684x.machine import Machine
 
-ALL_LANES = (1 << LANES) - 1
+ALL_LANES = (1 << 64) - 1
 
 
-def dma_strides(address: int, shape: Shape4, dtype: DType) -> Strides:
+def dma_strides(address: int, shape: Shape4, dtype: DType, target: Target = BM1684X) -> Strides:
     """Strides of a command without `stride_enable`: aligned layout in local memory, contiguous elsewhere."""
-    if in_lmem(address):
-        return natural_strides(shape, dtype.vector, Layout.ALIGNED, (address - LMEM_BASE) // LANE_BYTES)
+    if target.in_lmem(address):
+        lane = (address - target.lmem_base) // target.lane_bytes
+        return natural_strides(shape, dtype.bytes, Layout.ALIGNED, lane, target)
     _, c, h, w = shape
     return (c * h * w, h * w, w, 1)
 
 
-def dma_region(address: int, shape: Shape4, strides: Strides, dtype: DType) -> Region:
+def dma_region(target: Target, address: int, shape: Shape4, strides: Strides, dtype: DType) -> Region:
     """The region of a tensor at a DMA address."""
-    if in_lmem(address):
-        return lane_region(address - LMEM_BASE, shape, strides, dtype.bytes)
-    space, start = dma_space(address)
+    if target.in_lmem(address):
+        return lane_region(address - target.lmem_base, shape, strides, dtype.bytes, target)
+    space, start = dma_space(target, address)
     tensor = RegionTensor(dtype.bytes, shape, tuple(step * dtype.bytes for step in strides))
     return Region(space, start, start + span_of(shape, strides) * dtype.bytes, tensor=tensor)
 
 
-def dma_space(address: int) -> tuple[str, int]:
+def dma_space(target: Target, address: int) -> tuple[str, int]:
     """The memory of a non-local address, and the start of the region in that memory; raises IllegalCommand outside all
     memories.
     """
-    if address >= DDR_BASE:
+    if address >= target.ddr_base:
         return "ddr", address
-    if L2_BASE <= address < L2_BASE + L2_BYTES:
+    if target.l2_base <= address < target.l2_base + target.l2_bytes:
         return "l2", address
-    if SMEM_BASE <= address < SMEM_BASE + SMEM_BYTES:
-        return "smem", address - SMEM_BASE
+    if target.smem_base <= address < target.smem_base + target.smem_bytes:
+        return "smem", address - target.smem_base
     raise IllegalCommand(f"DMA address {address:#x}: no memory there; use local memory, L2 or DDR")
 
 
@@ -136,24 +118,25 @@ class TensorTransfer(DmaInstruction):
 
     def strides(self) -> tuple[Strides, Strides]:
         """Strides of source and destination, with natural strides filled in."""
-        source = self.source_strides or dma_strides(self.source, self.shape, self.dtype)
-        target = self.destination_strides or dma_strides(self.destination, self.result_shape(), self.dtype)
+        source = self.source_strides or dma_strides(self.source, self.shape, self.dtype, self.target)
+        result = self.destination_strides or dma_strides(self.destination, self.result_shape(), self.dtype, self.target)
         if self.whole_rows:
-            return (*source[:3], 1), (*target[:3], 1)
-        return source, target
+            return (*source[:3], 1), (*result[:3], 1)
+        return source, result
 
     def reads(self) -> Sequence[Region]:
-        return [dma_region(self.source, self.shape, self.strides()[0], self.dtype)]
+        return [dma_region(self.target, self.source, self.shape, self.strides()[0], self.dtype)]
 
     def writes(self) -> Sequence[Region]:
-        return [dma_region(self.destination, self.result_shape(), self.strides()[1], self.dtype)]
+        return [dma_region(self.target, self.destination, self.result_shape(), self.strides()[1], self.dtype)]
 
     def check(self) -> None:
         super().check()
         for name, address in (("source", self.source), ("destination", self.destination)):
             if address % self.dtype.bytes:
                 raise IllegalCommand(
-                    f"{self.mnemonic()}: {name} {format_dma(address)} is not a multiple of {self.dtype.bytes} bytes"
+                    f"{self.mnemonic()}: {name} {self.target.format_dma(address)} is not a multiple of "
+                    f"{self.dtype.bytes} bytes"
                 )
         if min(*self.shape, *self.result_shape()) < 1:
             raise IllegalCommand(f"{self.mnemonic()}: a size of 0 in {self.shape} or {self.result_shape()}")
@@ -248,11 +231,12 @@ class ChannelBroadcast(TensorTransfer):
 
     def check(self) -> None:
         super().check()
-        lane = (self.destination - LMEM_BASE) // LANE_BYTES
-        if not in_lmem(self.destination) or self.shape[1] != 1 or lane + self.channels > LANES:
+        target = self.target
+        lane = (self.destination - target.lmem_base) // target.lane_bytes
+        if not target.in_lmem(self.destination) or self.shape[1] != 1 or lane + self.channels > target.lanes:
             raise IllegalCommand(
-                f"dma.broadcast: one channel to {self.channels} lanes from {format_dma(self.destination)}; "
-                "the lanes must end at 63 or before"
+                f"dma.broadcast: one channel to {self.channels} lanes from {target.format_dma(self.destination)}; "
+                f"the lanes must end at {target.lanes - 1} or before"
             )
 
     def execute(self, machine: Machine) -> None:
@@ -287,13 +271,13 @@ class Fill(DmaInstruction):
     mask: int = ALL_LANES
 
     def _strides(self) -> Strides:
-        return self.strides or dma_strides(self.destination, self.shape, self.dtype)
+        return self.strides or dma_strides(self.destination, self.shape, self.dtype, self.target)
 
     def reads(self) -> Sequence[Region]:
         return []
 
     def writes(self) -> Sequence[Region]:
-        return [dma_region(self.destination, self.shape, self._strides(), self.dtype)]
+        return [dma_region(self.target, self.destination, self.shape, self._strides(), self.dtype)]
 
     def execute(self, machine: Machine) -> None:
         bits = np.array(self.value & ((1 << 8 * self.dtype.bytes) - 1), f"u{self.dtype.bytes}")

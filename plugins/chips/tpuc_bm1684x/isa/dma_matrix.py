@@ -20,8 +20,7 @@ from tpuc_bm1684x.isa.dma import (
     dma_space,
     steps,
 )
-from tpuc_bm1684x.isa.geometry import LANE_BYTES, LMEM_BASE
-from tpuc_bm1684x.isa.types import Array, DType, Pair, Shape4, Strides, in_lmem
+from tpuc_bm1684x.isa.types import Array, DType, Pair, Shape4, Strides
 
 if TYPE_CHECKING:
     from tpuc_bm1684x.machine import Machine
@@ -80,7 +79,7 @@ class MatrixCopy(DmaInstruction):
     @property
     def is_load(self) -> bool:
         """True when it writes local memory."""
-        return in_lmem(self.destination)
+        return self.target.in_lmem(self.destination)
 
     @property
     def local_rows(self) -> int:
@@ -89,7 +88,7 @@ class MatrixCopy(DmaInstruction):
 
     def check(self) -> None:
         super().check()
-        if in_lmem(self.source) == self.is_load:
+        if self.target.in_lmem(self.source) == self.is_load:
             raise IllegalCommand(f"{self.mnemonic()}: exactly one side must be local memory")
         if self.transpose and not self.is_load:
             raise IllegalCommand(f"{self.mnemonic()}: it cannot transpose from local memory; use TransposeCW")
@@ -114,10 +113,10 @@ class MatrixCopy(DmaInstruction):
         return (flat, local) if self.is_load else (local, flat)
 
     def reads(self) -> Sequence[Region]:
-        return [dma_region(self.source, *self._sides()[0], self.dtype)]
+        return [dma_region(self.target, self.source, *self._sides()[0], self.dtype)]
 
     def writes(self) -> Sequence[Region]:
-        return [dma_region(self.destination, *self._sides()[1], self.dtype)]
+        return [dma_region(self.target, self.destination, *self._sides()[1], self.dtype)]
 
     def execute(self, machine: Machine) -> None:
         (local_shape, local_strides), (flat_shape, flat_strides) = self._local_dims(), self._flat_dims()
@@ -136,9 +135,10 @@ class MatrixCopy(DmaInstruction):
 
     def _put(self, machine: Machine, values: Array, piece: int) -> None:
         _, strides = self._local_dims()
-        lane, offset = divmod(self.destination - LMEM_BASE, LANE_BYTES)
-        slot, lane = divmod(lane + piece, 64)
-        address = LMEM_BASE + lane * LANE_BYTES + offset + slot * strides[1] * self.dtype.bytes
+        target = self.target
+        lane, offset = divmod(self.destination - target.lmem_base, target.lane_bytes)
+        slot, lane = divmod(lane + piece, target.lanes)
+        address = target.lmem_base + lane * target.lane_bytes + offset + slot * strides[1] * self.dtype.bytes
         n, c, h, w = values.shape
         machine.write(address, (n, c, h, w), strides, self.dtype, values, self.mask)
 
@@ -161,10 +161,10 @@ class LinearCopy(DmaInstruction):
 
     def _region(self, address: int) -> Region:
         size = self.count * self.dtype.bytes
-        if not in_lmem(address):
-            space, start = dma_space(address)
+        if not self.target.in_lmem(address):
+            space, start = dma_space(self.target, address)
             return Region(space, start, start + size)
-        lane, offset = divmod(address - LMEM_BASE, LANE_BYTES)
+        lane, offset = divmod(address - self.target.lmem_base, self.target.lane_bytes)
         return Region("lmem", offset, offset + size, lane, lane + 1)
 
     def reads(self) -> Sequence[Region]:

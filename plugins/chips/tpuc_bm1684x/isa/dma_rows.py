@@ -112,10 +112,13 @@ class IndexedRows(DmaInstruction):
 
     def reads(self) -> Sequence[Region]:
         source, _, index = self._parts()
-        return [dma_region(self.source, *source, self.dtype), dma_region(self.index, *index, DType.INT32)]
+        return [
+            dma_region(self.target, self.source, *source, self.dtype),
+            dma_region(self.target, self.index, *index, DType.INT32),
+        ]
 
     def writes(self) -> Sequence[Region]:
-        return [dma_region(self.destination, *self._parts()[1], self.dtype)]
+        return [dma_region(self.target, self.destination, *self._parts()[1], self.dtype)]
 
     def execute(self, machine: Machine) -> None:
         (shape, strides), (target_shape, target_strides), (index_shape, index_strides) = self._parts()

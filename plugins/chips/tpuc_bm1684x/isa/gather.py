@@ -112,16 +112,16 @@ class Gather(ComputeInstruction):
         return Operand(self.table.address, self.table.dtype) if self._shared else self.table
 
     def reads(self) -> Sequence[Region]:
-        table = self._plain_table().region((1, self.shape[1], 1, self._table_dims()[3]))
+        table = self._plain_table().region((1, self.shape[1], 1, self._table_dims()[3]), self.target)
         if self._shared:
-            step = self._plain_table().region(self._table_dims())
+            step = self._plain_table().region(self._table_dims(), self.target)
             table = Region("lmem", step.start, step.end, table.first_lane, table.end_lane)
         if self.operation in _SCATTERS:
-            table = self.table.region(self._table_dims())
-        return [self.index.region(self._index_dims()), table]
+            table = self.table.region(self._table_dims(), self.target)
+        return [self.index.region(self._index_dims(), self.target), table]
 
     def writes(self) -> Sequence[Region]:
-        return [self.result.region(self.shape)]
+        return [self.result.region(self.shape, self.target)]
 
     def execute(self, machine: Machine) -> None:
         index = machine.load(self.index, self._index_dims()).astype(np.intp)
@@ -194,8 +194,8 @@ class GatherLines(ComputeInstruction):
             )
 
     def lines(self, address: int, shape: Shape4) -> Operand:
-        plain = Operand(address, self.dtype)
-        return Operand(address, self.dtype, line_strides(shape, self.dtype.vector, plain.lane))
+        lane = address // self.target.lane_bytes
+        return Operand(address, self.dtype, line_strides(shape, self.dtype.bytes, lane, self.target))
 
     def parts(self) -> tuple[tuple[Operand, Shape4], tuple[Operand, Shape4]]:
         n, c, h, w = self.shape
@@ -203,10 +203,10 @@ class GatherLines(ComputeInstruction):
         return (self.lines(self.table, table_dims), table_dims), (self.index, (n, c, 1, h))
 
     def reads(self) -> Sequence[Region]:
-        return [operand.region(shape) for operand, shape in self.parts()]
+        return [operand.region(shape, self.target) for operand, shape in self.parts()]
 
     def writes(self) -> Sequence[Region]:
-        return [self.lines(self.result, self.shape).region(self.shape)]
+        return [self.lines(self.result, self.shape).region(self.shape, self.target)]
 
     def execute(self, machine: Machine) -> None:
         (table, table_dims), (index, index_dims) = self.parts()

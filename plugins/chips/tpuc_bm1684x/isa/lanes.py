@@ -12,7 +12,6 @@ from tpuc.api.encoding import Derived, Encoding, Ignored
 
 from tpuc_bm1684x.isa.codecs import element_type, extents, operation, plain_address
 from tpuc_bm1684x.isa.command import ComputeInstruction
-from tpuc_bm1684x.isa.geometry import LANES, SMEM_BASE, SMEM_BYTES
 from tpuc_bm1684x.isa.types import DType, Layout, Operand, Shape4, line_strides
 
 if TYPE_CHECKING:
@@ -82,39 +81,40 @@ class LaneTransfer(ComputeInstruction):
 
     def check(self) -> None:
         super().check()
-        lane, channels = self.result_operand.lane, self.shape[1]
-        if self.operation in (TransferOp.BROADCAST, *_STATIC) and lane + channels > LANES:
+        target = self.target
+        lane, channels = self.result // target.lane_bytes, self.shape[1]
+        if self.operation in (TransferOp.BROADCAST, *_STATIC) and lane + channels > target.lanes:
             raise IllegalCommand(
-                f"{self.mnemonic()}: {channels} channels from lane {lane} extend beyond lane {LANES - 1}; split them"
+                f"{self.mnemonic()}: {channels} channels from lane {lane} extend beyond lane {target.lanes - 1}; "
+                "split them"
             )
-        if self.operation in _STATIC and not SMEM_BASE <= self.source < SMEM_BASE + SMEM_BYTES:
-            raise IllegalCommand(
-                f"{self.mnemonic()}: source {self.source:#x} is not in static memory; add {SMEM_BASE:#x}"
-            )
+        base = target.smem_base
+        if self.operation in _STATIC and not base <= self.source < base + target.smem_bytes:
+            raise IllegalCommand(f"{self.mnemonic()}: source {self.source:#x} is not in static memory; add {base:#x}")
 
     @property
     def result_operand(self) -> Operand:
         """The result as an operand with its layout."""
-        plain = Operand(self.result, self.dtype)
+        lane = self.result // self.target.lane_bytes
         match self.operation:
             case TransferOp.TRANSPOSE_CW:
-                return Operand(self.result, self.dtype, line_strides(self.shape, self.dtype.vector, plain.lane))
+                return Operand(self.result, self.dtype, line_strides(self.shape, self.dtype.bytes, lane, self.target))
             case TransferOp.STATIC_DISTRIBUTE:
                 return Operand(self.result, self.dtype, Layout.COMPACT)
             case _:
-                return plain
+                return Operand(self.result, self.dtype)
 
     def _static_count(self) -> int:
         return self.shape[3] if self.operation is TransferOp.STATIC_BROADCAST else self.shape[1]
 
     def reads(self) -> Sequence[Region]:
         if self.operation in _STATIC:
-            start = self.source - SMEM_BASE
+            start = self.source - self.target.smem_base
             return [Region("smem", start, start + self._static_count() * self.dtype.bytes)]
-        return [Operand(self.source, self.dtype).region(self.source_shape)]
+        return [Operand(self.source, self.dtype).region(self.source_shape, self.target)]
 
     def writes(self) -> Sequence[Region]:
-        return [self.result_operand.region(self.shape)]
+        return [self.result_operand.region(self.shape, self.target)]
 
     def execute(self, machine: Machine) -> None:
         if self.operation in _STATIC:

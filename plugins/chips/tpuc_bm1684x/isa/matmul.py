@@ -119,7 +119,7 @@ class MatMul(ComputeInstruction):
     def sources(self) -> Sequence[tuple[Source, Shape4]]:
         pairs = [(self.left, self._left_dims()), (self.right, self.right_dims())]
         if self.zero_point is not None:
-            pairs.append((self.zero_point, (1, 64, 1, self.columns)))
+            pairs.append((self.zero_point, (1, self.target.lanes, 1, self.columns)))
         if self.accumulate:
             pairs.append((self._old_result(), self._result_dims()))
         return pairs
@@ -128,10 +128,10 @@ class MatMul(ComputeInstruction):
         return Operand(self.result.address, DType.F32 if self.left.dtype.is_float else DType.INT32)
 
     def reads(self) -> Sequence[Region]:
-        return regions_of(*self.sources())
+        return regions_of(self.target, *self.sources())
 
     def writes(self) -> Sequence[Region]:
-        return [self.result.region(self._result_dims())]
+        return [self.result.region(self._result_dims(), self.target)]
 
     def execute(self, machine: Machine) -> None:
         matrices = [_matrix(machine, source, shape) for source, shape in self.sources()[:2]]
@@ -139,7 +139,7 @@ class MatMul(ComputeInstruction):
         if self.operation is MatMulOp.NT:
             right = right.T
         if self.zero_point is not None:
-            point = machine.fetch(self.zero_point, (1, 64, 1, self.columns))
+            point = machine.fetch(self.zero_point, (1, self.target.lanes, 1, self.columns))
             right = right.astype(np.int16) - (point[0, 0, 0] if point.ndim else point).astype(np.int16)
         first, second = (right, left) if self.operation is MatMulOp.TT else (left, right)
         old = machine.load(self._old_result(), self._result_dims())[0, :, 0] if self.accumulate else None
@@ -264,6 +264,7 @@ class SplitMatMul(ComputeInstruction):
 
     def reads(self) -> Sequence[Region]:
         return regions_of(
+            self.target,
             (self.right, self.right_dims()),
             (self.left, self._left_dims()),
             (self.bias, (1, self.right_pieces, 1, self.right_width)),
@@ -271,7 +272,7 @@ class SplitMatMul(ComputeInstruction):
         )
 
     def writes(self) -> Sequence[Region]:
-        return [self.result.region(self._result_dims())]
+        return [self.result.region(self._result_dims(), self.target)]
 
     def execute(self, machine: Machine) -> None:
         dims = self._result_dims()

@@ -145,6 +145,7 @@ class PoolOrDepthwise(WindowInstruction):
     def reads(self) -> Sequence[Region]:
         channels = self.shape[1]
         return regions_of(
+            self.target,
             (self.input, self._input_dims()),
             (self.weight, (1, channels, *self.kernel)),
             (self.bias, (1, channels, 1, 1)),
@@ -152,7 +153,7 @@ class PoolOrDepthwise(WindowInstruction):
         )
 
     def writes(self) -> Sequence[Region]:
-        return [self.result.region(self.shape)]
+        return [self.result.region(self.shape, self.target)]
 
     # -- meaning -----------------------------------------------------------------------------------------------------
 

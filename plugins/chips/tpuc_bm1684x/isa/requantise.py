@@ -135,9 +135,9 @@ class Requantise(ComputeInstruction):
             raise IllegalCommand(f"{self.mnemonic()}: {source} to {result} is not possible; cast with AR")
 
     def reads(self) -> Sequence[Region]:
-        regions = [self.input.region(self.shape)]
+        regions = [self.input.region(self.shape, self.target)]
         if self.table is not None:
-            regions.append(self._records().region((1, self.shape[1], 1, self._words)))
+            regions.append(self._records().region((1, self.shape[1], 1, self._words), self.target))
         return regions
 
     @property
@@ -161,7 +161,7 @@ class Requantise(ComputeInstruction):
                 return self.zero_point, self.multiplier, self.shift
 
     def writes(self) -> Sequence[Region]:
-        return [self.result.region(self.shape)]
+        return [self.result.region(self.shape, self.target)]
 
     def execute(self, machine: Machine) -> None:
         x = machine.load(self.input, self.shape)

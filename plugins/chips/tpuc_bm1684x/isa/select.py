@@ -96,11 +96,11 @@ class CompareSelect(ComputeInstruction):
 
     def reads(self) -> Sequence[Region]:
         return regions_of(
-            *((source, self.shape) for source in (self.left, self.right, self.when_true, self.when_false))
+            self.target, *((source, self.shape) for source in (self.left, self.right, self.when_true, self.when_false))
         )
 
     def writes(self) -> Sequence[Region]:
-        return regions_of((self.result, self.shape), (self.second, self.shape))
+        return regions_of(self.target, (self.result, self.shape), (self.second, self.shape))
 
     def execute(self, machine: Machine) -> None:
         left, right = machine.fetch(self.left, self.shape), machine.fetch(self.right, self.shape)

@@ -14,7 +14,6 @@ from tpuc.api.encoding import Cases, Coded, Constant, Encoding, Ignored, Number,
 from tpuc_bm1684x.isa.codecs import Tensor, extents, operation, plain_address
 from tpuc_bm1684x.isa.command import ComputeInstruction
 from tpuc_bm1684x.isa.elementwise import canonical, flush, reciprocal_root
-from tpuc_bm1684x.isa.geometry import LANES
 from tpuc_bm1684x.isa.types import Array, DType, Layout, Operand, Shape4, Source, dtype_of, regions_of
 
 if TYPE_CHECKING:
@@ -87,14 +86,14 @@ class SpecialFunction(ComputeInstruction):
         return Operand(self.table, self.input.dtype)
 
     def reads(self) -> Sequence[Region]:
-        regions = [self.input.region(self.shape)]
+        regions = [self.input.region(self.shape, self.target)]
         if self.operation is SpecialOp.POLYNOMIAL:
-            lanes = min(self.shape[1], LANES)
-            regions.append(self._coefficients().region((1, lanes, 1, max(self.terms, 1))))
+            lanes = min(self.shape[1], self.target.lanes)
+            regions.append(self._coefficients().region((1, lanes, 1, max(self.terms, 1)), self.target))
         return regions
 
     def writes(self) -> Sequence[Region]:
-        return [self.result.region(self.shape)]
+        return [self.result.region(self.shape, self.target)]
 
     def execute(self, machine: Machine) -> None:
         x = machine.load(self.input, self.shape)
@@ -104,7 +103,7 @@ class SpecialFunction(ComputeInstruction):
             case SpecialOp.RSQRT:
                 value = reciprocal_root(np.ascontiguousarray(x), self.terms)
             case _:
-                lanes = min(self.shape[1], LANES)
+                lanes = min(self.shape[1], self.target.lanes)
                 row = machine.load(self._coefficients(), (1, lanes, 1, self.terms))
                 value = _polynomial(x, row)
         with np.errstate(all="ignore"):
@@ -182,10 +181,10 @@ class ScaleBias(ComputeInstruction):
 
     def reads(self) -> Sequence[Region]:
         channels = (1, self.shape[1], 1, 1)
-        return regions_of((self.input, self.shape), (self.scale, channels), (self.bias, channels))
+        return regions_of(self.target, (self.input, self.shape), (self.scale, channels), (self.bias, channels))
 
     def writes(self) -> Sequence[Region]:
-        return [self.result.region(self.shape)]
+        return [self.result.region(self.shape, self.target)]
 
     def execute(self, machine: Machine) -> None:
         kind = self.result.dtype.numpy

@@ -25,6 +25,7 @@ from tpuc_bm1684x.isa.select import CompareSelect
 from tpuc_bm1684x.isa.special import ScaleBias, SpecialFunction
 from tpuc_bm1684x.isa.system import EndCompute, EndDma, RawCommand
 from tpuc_bm1684x.isa.tables import CommandTable, identify
+from tpuc_bm1684x.isa.target import BM1684X, Target
 
 ID_LIMIT = 1 << 20
 """Command ids have 20 bits; a new command group must start before they overflow."""
@@ -75,17 +76,17 @@ def _class_of(table: CommandTable, fields: Fields) -> type[Bm1684xInstruction] |
             return _BY_TABLE.get(table.name) or _LONG.get(table.name)
 
 
-def decode_fields(table: CommandTable, fields: Fields) -> Any1684x:
+def decode_fields(table: CommandTable, fields: Fields, target: Target = BM1684X) -> Any1684x:
     """The instruction for unpacked fields; a RawCommand when no class represents them."""
     cls = _class_of(table, fields)
     if cls is None:
-        return RawCommand.of(table, fields)
+        return RawCommand.of(table, fields, target=target)
     try:
         raw = fields if isinstance(fields, RawFields) else RawFields(fields)
-        instruction = cls.encoding.instruction(cls, raw, long_form=table.name in _LONG)
+        instruction = cls.encoding.instruction(cls, raw, long_form=table.name in _LONG, target=target)
         written = instruction.header() | instruction.fields()
     except (IllegalCommand, ValueError) as error:
-        return RawCommand.of(table, fields, str(error))
+        return RawCommand.of(table, fields, str(error), target)
     leftover = table.leftover(fields, written, HEADER - {"cmd_id_en"})
     return dataclasses.replace(instruction, leftover=leftover) if leftover else instruction
 
@@ -98,14 +99,14 @@ class DecodedStream:
     end: Command
 
 
-def decode_stream(engine: Engine, data: bytes) -> DecodedStream:
+def decode_stream(engine: Engine, data: bytes, target: Target = BM1684X) -> DecodedStream:
     """Decode a stream up to its end command; raises CorruptFile or IllegalCommand."""
     name = "compute" if engine is Engine.COMPUTE else "DMA"
     commands: list[Command] = []
     at = 0
     while at + 16 <= len(data):
         head = int.from_bytes(data[at : at + 16], "little")
-        table = identify(engine, head)
+        table = identify(engine, head, target.tables)
         if at + table.length_bytes > len(data):
             break
         if table.short == 1 and engine is Engine.DMA and table.name != "sDMA_sys":
@@ -113,8 +114,8 @@ def decode_stream(engine: Engine, data: bytes) -> DecodedStream:
                 f"DMA command {len(commands) + 1}: the short form cannot be relocated; use the long one"
             )
         fields = table.unpack(data[at : at + table.length_bytes])
-        instruction = decode_fields(table, fields)
-        command = Command(instruction, len(commands) + 1, _wait_of(fields))
+        instruction = decode_fields(table, fields, target)
+        command = Command(instruction, len(commands) + 1, _wait_of(fields, target))
         at += table.length_bytes
         if isinstance(instruction, EndCompute | EndDma):
             return DecodedStream(tuple(commands), command)
@@ -122,19 +123,19 @@ def decode_stream(engine: Engine, data: bytes) -> DecodedStream:
     raise CorruptFile(f"{name} stream of {len(data)} bytes: no end command; the file is truncated")
 
 
-def _wait_of(fields: Fields) -> int:
+def _wait_of(fields: Fields, target: Target) -> int:
     """The id that the command waits for. The vendor's runtime ignores it when `cmd_id_en` is cleared."""
-    return fields.get("cmd_id_dep", 0) if fields.get("cmd_id_en", 0) else 0
+    return fields.get("cmd_id_dep", 0) if fields.get("cmd_id_en", 0) or not target.has_ids else 0
 
 
-def encode_stream(commands: Sequence[Command], engine: Engine) -> bytes:
+def encode_stream(commands: Sequence[Command], engine: Engine, target: Target = BM1684X) -> bytes:
     """Encode one engine's commands and the end command, padded as the runtime expects; raises IllegalCommand when ids
     overflow.
     """
     mine = [command for command in commands if command.engine is engine]
     if len(mine) + 1 >= ID_LIMIT:
         raise IllegalCommand(f"{len(mine)} commands in one group: ids have 20 bits; begin a new group")
-    end = EndCompute() if engine is Engine.COMPUTE else EndDma()
+    end = EndCompute(target=target) if engine is Engine.COMPUTE else EndDma(target=target)
     parts = [command.instruction.encode(command.number, command.wait) for command in mine]
     parts.append(end.encode(len(mine) + 1, 0))
     data = b"".join(parts)

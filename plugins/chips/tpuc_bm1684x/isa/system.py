@@ -10,7 +10,8 @@ from tpuc.api import Engine, IllegalCommand, Instruction, Region
 from tpuc.api.encoding import Constant, Encoding, Fields
 
 from tpuc_bm1684x.isa.command import HEADER, ComputeInstruction, DmaInstruction
-from tpuc_bm1684x.isa.tables import CommandTable, load_tables
+from tpuc_bm1684x.isa.tables import CommandTable
+from tpuc_bm1684x.isa.target import BM1684X, Target
 
 
 class _End:
@@ -54,24 +55,26 @@ class RawCommand(Instruction):
     table_name: str
     raw: tuple[tuple[str, int], ...]
     problem: str = ""
+    target: Target = BM1684X
 
     @property
     def bit_layout(self) -> CommandTable:
         """The bit layout of the command."""
-        return load_tables()[self.table_name]
+        return self.target.layouts[self.table_name]
 
     @staticmethod
-    def of(table: CommandTable, fields: Fields, problem: str = "") -> RawCommand:
+    def of(table: CommandTable, fields: Fields, problem: str = "", target: Target = BM1684X) -> RawCommand:
         """Create from unpacked fields, without ids."""
         kept = {name: value for name, value in fields.items() if name not in HEADER}
         kept |= {name: fields.get(name, 0) for name in (table.main, "cmd_short", "cmd_id_en")}
         known = {name: value for name, value in kept.items() if value and name in table.fields}
         kind = RawCompute if table.engine is Engine.COMPUTE else RawDma
-        return kind(table.name, tuple(known.items()), problem)
+        return kind(table.name, tuple(known.items()), problem, target)
 
     def encode(self, number: int, wait: int) -> bytes:
-        ids = {"cmd_id": number, "cmd_id_dep": wait} if "cmd_id" in self.bit_layout.fields else {}
-        return self.bit_layout.pack({**dict(self.raw), **ids})
+        ids = {"cmd_id": number, "cmd_id_dep": wait}
+        known = {name: value for name, value in ids.items() if name in self.bit_layout.fields}
+        return self.bit_layout.pack({**dict(self.raw), **known})
 
     def mnemonic(self) -> str:
         """Its name in the tables."""

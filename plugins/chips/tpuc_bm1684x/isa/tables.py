@@ -1,4 +1,4 @@
-"""Load the bit layouts of all commands from `data/tiu.json` and `data/gdma.json`, and find the layout of a command."""
+"""Load the bit layouts of a chip's commands from `data/tiu.json` and `data/gdma.json`, and find that of a command."""
 
 from __future__ import annotations
 
@@ -41,12 +41,16 @@ def _parse_fields(text: str) -> dict[str, tuple[int, int]]:
     return fields
 
 
+def load_tables(package: str = "tpuc_bm1684x.isa") -> dict[str, CommandTable]:
+    """All command forms of a package by name; `sCONV` (short) and `CONV` (long) are separate forms."""
+    return _tables(package)
+
+
 @functools.cache
-def load_tables() -> dict[str, CommandTable]:
-    """All command forms by name; `sCONV` (short) and `CONV` (long) are separate forms."""
+def _tables(package: str) -> dict[str, CommandTable]:
     tables: dict[str, CommandTable] = {}
     for engine, file in ((Engine.COMPUTE, "tiu.json"), (Engine.DMA, "gdma.json")):
-        text = resources.files("tpuc_bm1684x.isa").joinpath("data", file).read_text(encoding="utf-8")
+        text = resources.files(package).joinpath("data", file).read_text(encoding="utf-8")
         document: dict[str, Any] = json.loads(text)
         for name, entry in document["commands"].items():
             layout = document["long"] if entry["fields"] == "long" else entry["fields"]
@@ -63,9 +67,9 @@ def load_tables() -> dict[str, CommandTable]:
 
 
 @functools.cache
-def _by_opcode() -> dict[tuple[Engine, int, int, int], CommandTable]:
+def _by_opcode(package: str) -> dict[tuple[Engine, int, int, int], CommandTable]:
     found: dict[tuple[Engine, int, int, int], CommandTable] = {}
-    for table in load_tables().values():
+    for table in load_tables(package).values():
         if table.opcode is None:
             continue
         for short in (0, 1) if table.short is None else (table.short,):
@@ -74,15 +78,23 @@ def _by_opcode() -> dict[tuple[Engine, int, int, int], CommandTable]:
     return found
 
 
-def identify(engine: Engine, head: int) -> CommandTable:
+@functools.cache
+def _sub_masks(package: str) -> dict[int, int]:
+    """The widths of sub-opcodes as masks, by the opcode of compute commands."""
+    tables = (table for table in load_tables(package).values() if table.engine is Engine.COMPUTE)
+    return {table.opcode: (1 << table.fields[table.sub][1]) - 1 for table in tables if table.opcode is not None}
+
+
+def identify(engine: Engine, head: int, package: str = "tpuc_bm1684x.isa") -> CommandTable:
     """The layout of a command, given its first 16 bytes as a little-endian number; raises IllegalCommand for an unknown
     opcode.
     """
     if engine is Engine.COMPUTE:
-        key = (engine, head >> 41 & 15, head & 1, head >> 45 & 31)
+        opcode = head >> 41 & 15
+        key = (engine, opcode, head & 1, head >> 45 & _sub_masks(package).get(opcode, 31))
     else:
         key = (engine, head >> 32 & 15, head >> 3 & 1, head >> 36 & 7)
-    table = _by_opcode().get(key)
+    table = _by_opcode(package).get(key)
     if table is None:
         unit = "compute" if engine is Engine.COMPUTE else "DMA"
         form = "short" if key[2] else "long"

@@ -15,7 +15,8 @@ import numpy.typing as npt
 from tpuc.api import IllegalCommand, Region, RegionTensor
 from tpuc_ops.quant.arithmetic import Rounding
 
-from tpuc_bm1684x.isa.geometry import EU_BYTES, LANE_BYTES, LANES, LMEM_BASE, LMEM_BYTES, round_up
+from tpuc_bm1684x.isa.geometry import EU_BYTES, LANE_BYTES, round_up
+from tpuc_bm1684x.isa.target import BM1684X, Target
 
 Array = npt.NDArray[Any]
 Shape4 = tuple[int, int, int, int]
@@ -49,7 +50,7 @@ class DType(enum.Enum):
         self.bytes = (1, 2, 4, 2, 4, 2, 1)[prec]
         """Size of one element."""
         self.vector = EU_BYTES // self.bytes
-        """Elements per lane and cycle; also the alignment unit of the aligned layout."""
+        """Elements per lane and cycle of BM1684X."""
 
     @property
     def numpy(self) -> np.dtype[Any]:
@@ -175,75 +176,66 @@ class Operand:
         """The `*_str` code; 3 means explicit strides."""
         return int(self.layout) if isinstance(self.layout, Layout) else 3
 
-    def strides(self, shape: Shape4) -> Strides:
-        """Element strides for a tensor of `shape`; the C stride is per group of 64 channels."""
+    def strides(self, shape: Shape4, target: Target = BM1684X) -> Strides:
+        """Element strides for a tensor of `shape`; the C stride is per group of as many channels as lanes."""
         if not isinstance(self.layout, Layout):
             return self.layout
-        return natural_strides(shape, self.dtype.vector, self.layout, self.lane)
+        return natural_strides(shape, self.dtype.bytes, self.layout, self.address // target.lane_bytes, target)
 
-    def region(self, shape: Shape4, repeats: bool = False) -> Region:
-        """The region of a tensor of `shape`: its span in every lane it uses. `repeats`: a table present in all
-        lanes.
-        """
-        return lane_region(self.address, shape, self.strides(shape), self.dtype.bytes, all_lanes=repeats)
+    def region(self, shape: Shape4, target: Target = BM1684X) -> Region:
+        """The region of a tensor of `shape`: its span in every lane it uses."""
+        return lane_region(self.address, shape, self.strides(shape, target), self.dtype.bytes, target)
+
+    def text(self, target: Target = BM1684X) -> str:
+        """Format for a disassembly."""
+        layout = "" if self.layout == Layout.ALIGNED else f" {format_layout(self.layout)}"
+        return f"[{target.format_address(self.address)}]:{self.dtype}{layout}"
 
     def __str__(self) -> str:
-        layout = "" if self.layout == Layout.ALIGNED else f" {format_layout(self.layout)}"
-        return f"[{format_address(self.address)}]:{self.dtype}{layout}"
+        return self.text()
 
 
 Source = Operand | Scalar
 """A tensor or an immediate, which most operands accept."""
 
 
-def regions_of(*sources: tuple[Source | None, Shape4]) -> list[Region]:
+def regions_of(target: Target, *sources: tuple[Source | None, Shape4]) -> list[Region]:
     """The regions of the sources that are tensors, each with its extents."""
-    return [source.region(shape) for source, shape in sources if isinstance(source, Operand)]
+    return [source.region(shape, target) for source, shape in sources if isinstance(source, Operand)]
 
 
-def natural_strides(shape: Shape4, unit: int, layout: Layout, lane: int) -> Strides:
-    """The strides of a layout code; `unit` is the number of elements in 64 bytes."""
+def natural_strides(shape: Shape4, item_bytes: int, layout: Layout, lane: int = 0, target: Target = BM1684X) -> Strides:
+    """The strides of a layout code."""
     _, c, h, w = shape
     if layout is Layout.TABLE:
         return (0, 0, w, 1)
-    plane = round_up(h * w, unit) if layout is Layout.ALIGNED else h * w
-    return (round_up(lane + c, LANES) // LANES * plane, plane, w, 1)
+    plane = round_up(h * w, target.eu_bytes // item_bytes) if layout is Layout.ALIGNED else h * w
+    return (-(-(lane + c) // target.lanes) * plane, plane, w, 1)
 
 
-def line_strides(shape: Shape4, unit: int, lane: int) -> Strides:
-    """Strides of the line-aligned layout: every row starts on a 64-byte boundary."""
+def line_strides(shape: Shape4, item_bytes: int, lane: int, target: Target) -> Strides:
+    """Strides of the line-aligned layout: every row starts at a multiple of `eu_bytes`."""
     _, c, h, w = shape
-    row = round_up(w, unit)
-    return (round_up(lane + c, LANES) // LANES * h * row, h * row, row, 1)
+    row = round_up(w, target.vector(item_bytes))
+    return (target.slots_of(lane, c) * h * row, h * row, row, 1)
 
 
-def lane_region(address: int, shape: Shape4, strides: Strides, itemsize: int, *, all_lanes: bool = False) -> Region:
+def lane_region(address: int, shape: Shape4, strides: Strides, itemsize: int, target: Target = BM1684X) -> Region:
     """The region of a tensor in local memory."""
     n, c, h, w = shape
-    lane, offset = divmod(address, LANE_BYTES)
-    slots = round_up(lane + c, LANES) // LANES
+    lane, offset = divmod(address, target.lane_bytes)
+    lanes_of_chip = target.lanes
+    slots = -(-(lane + c) // lanes_of_chip)
     sn, sc, sh, sw = (step * itemsize for step in strides)
     end = offset + (n - 1) * sn + (slots - 1) * sc + (h - 1) * sh + (w - 1) * sw + itemsize
-    if all_lanes:
-        return Region("lmem", offset, end, 0, LANES)
-    lanes = (0, LANES) if slots > 1 and lane < LANES else (lane, lane + c)
-    return Region("lmem", offset, end, *lanes, RegionTensor(itemsize, (n, h, w), (sn, sh, sw), lane, c, sc, LANES))
-
-
-def format_address(address: int) -> str:
-    """Format an address: `3:0x100` for byte 0x100 of lane 3, `0x100` for lane 0."""
-    lane, offset = divmod(address, LANE_BYTES)
-    return f"{lane}:{offset:#x}" if lane else f"{offset:#x}"
+    lanes = (0, lanes_of_chip) if slots > 1 and lane < lanes_of_chip else (lane, lane + c)
+    tensor = RegionTensor(itemsize, (n, h, w), (sn, sh, sw), lane, c, sc, lanes_of_chip)
+    return Region("lmem", offset, end, *lanes, tensor)
 
 
 def in_lmem(address: int) -> bool:
-    """True for a DMA address in local memory."""
-    return LMEM_BASE <= address < LMEM_BASE + LMEM_BYTES
-
-
-def format_dma(address: int) -> str:
-    """Format a DMA address: `lmem:3:0x100`, or the plain number for other memories."""
-    return f"lmem:{format_address(address - LMEM_BASE)}" if in_lmem(address) else f"{address:#x}"
+    """True for a DMA address in local memory of BM1684X."""
+    return BM1684X.in_lmem(address)
 
 
 def format_layout(layout: Layout | Strides) -> str:

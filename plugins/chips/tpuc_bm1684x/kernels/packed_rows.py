@@ -79,7 +79,7 @@ class PackedRowsKernel(ConvKernel):
         assert width is not None
         shape = (tile.size("n"), 1, tile.size("h"), width.shape[3])
         size = Bm1684xLmem().tensor_bytes("aligned", shape, node.operand_types[0].storage.bits // 8)
-        assert product.input.shape[1] * product.kernel[0] <= Bm1684xLmem.lanes
+        assert product.input.shape[1] * product.kernel[0] <= Bm1684xLmem().lanes
         return (*super().scratch(node, _one_slot(tile)), Scratch("rows", size), Scratch("packed", size))
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:

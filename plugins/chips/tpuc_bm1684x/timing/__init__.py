@@ -16,7 +16,9 @@ from tpuc_bm1684x.timing.dma import dma_cycles
 
 def cycles(instruction: Instruction) -> int:
     """Cycles of one instruction on its own at 1 GHz; at least 1."""
-    return max(1, compute_cycles(instruction) if instruction.engine is Engine.COMPUTE else dma_cycles(instruction))
+    if instruction.engine is Engine.COMPUTE:
+        return max(1, compute_cycles(instruction))
+    return max(1, dma_cycles(instruction))
 
 
 def timeline(groups: Sequence[tuple[Sequence[Command], Sequence[Command]]]) -> list[Timeline]:

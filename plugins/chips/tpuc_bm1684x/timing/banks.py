@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from tpuc.api import BankConflict, Instruction
 
 from tpuc_bm1684x.isa import Gather, LaneTransfer, Requantise, TransferOp
-from tpuc_bm1684x.isa.geometry import LANE_BYTES
 from tpuc_bm1684x.timing.compute import BANK_FREE, compute_cycles
 
 
@@ -18,10 +17,12 @@ def bank_conflicts(instruction: Instruction) -> Sequence[BankConflict]:
     """
     match instruction:
         case Requantise():
-            return [_starts(instruction.result.offset, instruction.input.offset, compute_cycles(instruction))]
+            size = instruction.target.lane_bytes
+            result, source = instruction.result.address % size, instruction.input.address % size
+            return [_starts(result, source, compute_cycles(instruction))]
         case LaneTransfer(operation=TransferOp.COPY | TransferOp.BROADCAST):
             (lane, result), (other, source) = (
-                divmod(at, LANE_BYTES) for at in (instruction.result, instruction.source)
+                divmod(at, instruction.target.lane_bytes) for at in (instruction.result, instruction.source)
             )
             return [_starts(result, source, compute_cycles(instruction))] if lane == other else ()
         case Gather() if instruction.operation not in BANK_FREE:

@@ -1,8 +1,8 @@
 """Cycles of compute commands.
 
-A vector is the data that a lane processes in one cycle: 64 bytes. A tensor has `N * slots` planes of `ceil(H * W *
-bytes / 64)` vectors each, where slots is the number of groups of 64 lanes that its channels occupy, counted from the
-start lane.
+A vector is the data that a lane processes in one cycle, 64 bytes on BM1684X. A tensor has `N * slots` planes of
+`ceil(H * W * bytes / 64)` vectors each, where slots is the number of groups of lanes that its channels occupy, counted
+from the start lane.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from tpuc_bm1684x.isa import (
     SplitMatMul,
     TransferOp,
 )
-from tpuc_bm1684x.isa.geometry import BANK_BYTES, EU_BYTES, LANES
-from tpuc_bm1684x.isa.types import DType, Layout, Operand, Shape4, Source
+from tpuc_bm1684x.isa.target import Target
+from tpuc_bm1684x.isa.types import Layout, Operand, Shape4, Source
 
 RSQRT_CYCLES = 30
 """Cycles per vector of a reciprocal square root, for any number of iterations."""
@@ -51,16 +51,22 @@ def compute_cycles(instruction: Instruction) -> int:
         case Arithmetic():
             return _arithmetic(instruction)
         case Requantise():
-            busy = 2 if _one_bank(instruction.input.offset, instruction.result.offset) else 1
-            return busy * _vectors(instruction.result.address, instruction.shape, REQUANTISE_BYTES)
+            busy = 2 if _one_bank(instruction.target, instruction.input.address, instruction.result.address) else 1
+            return busy * _vectors(instruction.target, instruction.result.address, instruction.shape, REQUANTISE_BYTES)
         case SpecialFunction():
             steps = {SpecialOp.POLYNOMIAL: instruction.terms, SpecialOp.RSQRT: RSQRT_CYCLES}
-            vectors = _vectors(instruction.result.address, instruction.shape, instruction.input.dtype.bytes)
+            vectors = _vectors(
+                instruction.target, instruction.result.address, instruction.shape, instruction.input.dtype.bytes
+            )
             return steps.get(instruction.operation, 1) * vectors
         case ScaleBias():
-            return _vectors(instruction.result.address, instruction.shape, instruction.result.dtype.bytes)
+            return _vectors(
+                instruction.target, instruction.result.address, instruction.shape, instruction.result.dtype.bytes
+            )
         case CompareSelect():
-            return 2 * _vectors(instruction.result.address, instruction.shape, instruction.when_true.dtype.bytes)
+            return 2 * _vectors(
+                instruction.target, instruction.result.address, instruction.shape, instruction.when_true.dtype.bytes
+            )
         case _:
             return _products_and_moves(instruction)
 
@@ -68,8 +74,9 @@ def compute_cycles(instruction: Instruction) -> int:
 def _products_and_moves(instruction: Instruction) -> int:
     match instruction:
         case MatMul():
-            depth = -(-instruction.depth // _depth_step(instruction.left.dtype))
-            return -(-instruction.rows // LANES) * -(-instruction.columns // 4) * depth
+            size, target = instruction.left.dtype.bytes, instruction.target
+            columns = -(-instruction.columns // target.pixels[size])
+            return -(-instruction.rows // target.lanes) * columns * -(-instruction.depth // target.packing[size])
         case SplitMatMul():
             return _split_matmul(instruction)
         case LaneTransfer():
@@ -79,44 +86,40 @@ def _products_and_moves(instruction: Instruction) -> int:
         case GatherLines():
             n, c, h, w = instruction.shape
             rows = h if instruction.operation is GatherLinesOp.GATHER else instruction.table_rows
-            return 2 * n * _slots(instruction.result, c) * rows * _rows_of_bytes(w * instruction.dtype.bytes)
+            vectors = _rows_of_bytes(instruction.target, w * instruction.dtype.bytes)
+            return 2 * n * _slots(instruction.target, instruction.result, c) * rows * vectors
         case _:
             return 1
 
 
-def _slots(address: int, channels: int) -> int:
-    return -(-(Operand(address, DType.INT8).lane + channels) // LANES)
+def _slots(target: Target, address: int, channels: int) -> int:
+    return -(-(address // target.lane_bytes + channels) // target.lanes)
 
 
-def _rows_of_bytes(size: int) -> int:
-    return -(-size // EU_BYTES)
+def _rows_of_bytes(target: Target, size: int) -> int:
+    return -(-size // target.eu_bytes)
 
 
-def _vectors(address: int, shape: Shape4, item_bytes: int) -> int:
+def _vectors(target: Target, address: int, shape: Shape4, item_bytes: int) -> int:
     """Vectors of a tensor whose first channel is at `address`."""
     n, c, h, w = shape
-    return n * _slots(address, c) * _rows_of_bytes(h * w * item_bytes)
+    return n * _slots(target, address, c) * _rows_of_bytes(target, h * w * item_bytes)
 
 
-def _one_bank(*places: int) -> bool:
-    """True when two of the addresses are in the same bank."""
-    return len({place // BANK_BYTES for place in places}) < len(places)
+def _one_bank(target: Target, *places: int) -> bool:
+    """True when two of the addresses are in the same bank, whatever their lanes."""
+    return len({place % target.lane_bytes // target.bank_bytes for place in places}) < len(places)
 
 
 # -- windows and products ----------------------------------------------------------------------------------------------
 
 
-def _depth_step(dtype: DType) -> int:
-    """Products accumulated per cycle."""
-    return 64 if dtype.bytes == 1 else 32
-
-
 def _conv(conv: Conv) -> int:
     """Cycles of a convolution. Output channels are counted from lane 0, whatever the start lane."""
     n, oc, oh, ow = conv.result_shape
-    pixels, depth = (16, 1) if conv.input.dtype is DType.F32 else (4, _depth_step(conv.input.dtype))
-    steps = -(-oh * ow // pixels) * -(-conv.input_shape[0] // depth)
-    return n * -(-oc // LANES) * steps * conv.kernel[0] * conv.kernel[1]
+    size, target = conv.input.dtype.bytes, conv.target
+    steps = -(-oh * ow // target.pixels[size]) * -(-conv.input_shape[0] // target.packing[size])
+    return n * -(-oc // target.lanes) * steps * conv.kernel[0] * conv.kernel[1]
 
 
 def _pool(pool: PoolOrDepthwise) -> int:
@@ -124,16 +127,16 @@ def _pool(pool: PoolOrDepthwise) -> int:
     widest = max(pool.input.dtype.bytes, pool.result.dtype.bytes)
     slower = SUBSAMPLED_POOL if min(pool.stride) > 1 else 1
     if pool.kernel[0] == 1:  # rows of the result are separate then
-        return slower * oh * _vectors(pool.result.address, (n, c, 1, ow), widest) * pool.kernel[1]
-    return slower * _vectors(pool.result.address, pool.shape, widest) * pool.kernel[0] * pool.kernel[1]
+        return slower * oh * _vectors(pool.target, pool.result.address, (n, c, 1, ow), widest) * pool.kernel[1]
+    return slower * _vectors(pool.target, pool.result.address, pool.shape, widest) * pool.kernel[0] * pool.kernel[1]
 
 
 def _split_matmul(product: SplitMatMul) -> int:
     """Cycles of MM. A bias and an accumulated result cost as much as one product each."""
     left = product.left.dtype
-    columns = _rows_of_bytes(product.right_width * (left.bytes if left.is_float else 1))
+    columns = _rows_of_bytes(product.target, product.right_width * (left.bytes if left.is_float else 1))
     depth = product.depth + int(product.bias is not None) + int(product.accumulate)
-    return product.result_rows * depth * _slots(product.result.address, product.right_pieces) * columns
+    return product.result_rows * depth * _slots(product.target, product.result.address, product.right_pieces) * columns
 
 
 # -- element by element ------------------------------------------------------------------------------------------------
@@ -152,11 +155,14 @@ def _arithmetic(command: Arithmetic) -> int:
     tensors = [source for source in sources if isinstance(source, Operand)]
     widest = max(operand.dtype.bytes for operand in (command.result, *sources))
     n, c, h, w = command.shape
-    vectors = _rows_of_bytes(h * w * widest)
-    lines = [_lines(operand, command.shape, widest, vectors) for operand in tensors]
+    target = command.target
+    vectors = _rows_of_bytes(target, h * w * widest)
+    lines = [_lines(target, operand, command.shape, widest, vectors) for operand in tensors]
     apart = len(tensors) == 2 and all(_read_alone(operand, w, vectors) for operand in tensors)
-    steps = max(_lines(command.result, command.shape, widest, vectors), sum(lines) if apart else max(lines, default=1))
-    planes = n * _slots(command.result.address, c)
+    steps = max(
+        _lines(target, command.result, command.shape, widest, vectors), sum(lines) if apart else max(lines, default=1)
+    )
+    planes = n * _slots(target, command.result.address, c)
     if command.operation is ArithmeticOp.DIV:
         steps = max(steps, DIVISION_CYCLES + DIVISION_ITERATION_CYCLES * command.iterations)
     elif command.operation not in _NEVER_IN_PLACE:
@@ -175,18 +181,20 @@ def _read_alone(operand: Operand, w: int, vectors: int) -> bool:
     return operand.layout[2:] != (1, 0) or vectors == 1 or w == 1
 
 
-def _lines(operand: Operand, shape: Shape4, widest: int, vectors: int) -> int:
-    """Lines of 64 bytes read per vector: the W stride, or the lines that the separate rows touch, divided by the
+def _lines(target: Target, operand: Operand, shape: Shape4, widest: int, vectors: int) -> int:
+    """Lines of local memory read per vector: the W stride, or the lines that the separate rows touch, divided by the
     vectors.
     """
     if isinstance(operand.layout, Layout):
         return 1
     _, _, h, w = shape
     if operand.layout[3] > 1:
-        return min(operand.layout[3], EU_BYTES // widest)
+        return min(operand.layout[3], target.eu_bytes // widest)
     step, row = operand.layout[2] * widest, w * widest
-    close = step - row < EU_BYTES
-    touched = _rows_of_bytes(h * step) if close else h * _rows_of_bytes(step % EU_BYTES + row)
+    close = step - row < target.eu_bytes
+    if close:
+        return max(1, _rows_of_bytes(target, h * step) // vectors)
+    touched = h * _rows_of_bytes(target, step % target.eu_bytes + row)
     return max(1, touched // vectors)
 
 
@@ -195,21 +203,21 @@ def _lines(operand: Operand, shape: Shape4, widest: int, vectors: int) -> int:
 
 def _transfer(transfer: LaneTransfer) -> int:
     n, c, h, w = transfer.shape
-    size = transfer.dtype.bytes
-    busy = 2 if _one_bank(transfer.result, transfer.source) else 1
+    size, target = transfer.dtype.bytes, transfer.target
+    busy = 2 if transfer.result // target.bank_bytes == transfer.source // target.bank_bytes else 1
     match transfer.operation:
         case TransferOp.BROADCAST:
-            return busy * n * _rows_of_bytes(h * w * size)
+            return busy * n * _rows_of_bytes(target, h * w * size)
         case TransferOp.COPY:
-            return busy * c * _vectors(transfer.result, transfer.shape, size)
+            return busy * c * _vectors(target, transfer.result, transfer.shape, size)
         case TransferOp.STATIC_BROADCAST:
-            return _rows_of_bytes(w * size)
+            return _rows_of_bytes(target, w * size)
         case TransferOp.STATIC_DISTRIBUTE:
-            return _rows_of_bytes(c * size)
+            return _rows_of_bytes(target, c * size)
         case TransferOp.TRANSPOSE_CW:
-            return n * h * _rows_of_bytes(c * size)
+            return n * h * _rows_of_bytes(target, c * size)
         case TransferOp.TRANSPOSE_WC:
-            return n * h * _rows_of_bytes(w * size)
+            return n * h * _rows_of_bytes(target, w * size)
 
 
 _SCATTERS = (GatherOp.SCATTER, GatherOp.SCATTER_HZD, GatherOp.LANE_SCATTER)
@@ -223,7 +231,7 @@ def _gather(gather: Gather) -> int:
     elements = h * w
     if gather.operation in _SCATTERS:
         elements = max(gather.index_size) if gather.operation is GatherOp.LANE_SCATTER else gather.index_size[1]
-    elements *= n * _slots(gather.result.address, c)
+    elements *= n * _slots(gather.target, gather.result.address, c)
     if gather.operation is GatherOp.GATHER_M:  # from four banks at a time
         return elements // 4
     return elements * 3 // 2 if gather.operation not in BANK_FREE and _share_bank(gather) else elements
@@ -231,7 +239,7 @@ def _gather(gather: Gather) -> int:
 
 def _share_bank(gather: Gather) -> bool:
     banks = [
-        set(range(region.start // BANK_BYTES, -(-region.end // BANK_BYTES)))
+        set(range(region.start // gather.target.bank_bytes, -(-region.end // gather.target.bank_bytes)))
         for region in (*gather.reads(), *gather.writes())
     ]
     return len(set[int]().union(*banks)) < sum(map(len, banks))

@@ -26,8 +26,10 @@ from tpuc_bm1684x.isa import (
     TransposeCW,
     TransposeNC,
 )
+from tpuc_bm1684x.isa.command import DmaInstruction
 from tpuc_bm1684x.isa.dma import TensorTransfer, dma_strides
-from tpuc_bm1684x.isa.types import DType, Shape4, Strides, in_lmem
+from tpuc_bm1684x.isa.target import BM1684X
+from tpuc_bm1684x.isa.types import DType, Shape4, Strides
 
 LOAD, STORE, MOVE = 58, 44, 28
 """GB/s of loads to local memory, stores from it, and copies within one kind of memory."""
@@ -53,19 +55,29 @@ _APART: Strides = (0, 0, 0, 1)
 
 def dma_cycles(instruction: Instruction) -> int:
     """Cycles of one DMA command, rounded down to as little as 0."""
+    elapsed = _transfer_cycles(instruction)
+    if not isinstance(instruction, DmaInstruction) or instruction.target is BM1684X:
+        return elapsed
+    return int(elapsed * instruction.target.dma_factor) + instruction.target.dma_start
+
+
+def _transfer_cycles(instruction: Instruction) -> int:
     match instruction:
         case TensorCopy():
             return _copy(instruction, instruction.shape)
         case TransposeNC():
             return _copy(instruction, instruction.result_shape(), is_plain=instruction.source_strides is None)
         case TransposeCW():
-            local = in_lmem(instruction.source) and in_lmem(instruction.destination)
+            inside = instruction.target.in_lmem
+            local = inside(instruction.source) and inside(instruction.destination)
             return _plain(prod(instruction.shape) * instruction.dtype.bytes, NARROW if local else WIDE)
         case ChannelBroadcast():
             strides = instruction.strides() if instruction.source_strides is not None else (_APART,)
             return _plain(_size(instruction.shape, strides, instruction.dtype), BROADCAST)
         case Fill():
-            strides = instruction.strides or dma_strides(instruction.destination, instruction.shape, instruction.dtype)
+            strides = instruction.strides or dma_strides(
+                instruction.destination, instruction.shape, instruction.dtype, instruction.target
+            )
             return _plain(_size(instruction.shape, (strides,), instruction.dtype), FILL)
         case MatrixCopy():
             return _matrix(instruction)
@@ -82,7 +94,7 @@ def _copy(copy: TensorTransfer, target: Shape4, *, is_plain: bool = False) -> in
     """Cycles of a strided copy; the destination's DDR channels are counted for the shape `target`."""
     source, destination = (_plain_places(strides, copy.dtype) if is_plain else strides for strides in copy.strides())
     size = _f32(_size(copy.shape, (source, destination), copy.dtype))
-    into, out_of = in_lmem(copy.destination), in_lmem(copy.source)
+    into, out_of = copy.target.in_lmem(copy.destination), copy.target.in_lmem(copy.source)
     rate = MOVE if into == out_of else LOAD if into else STORE
     touched = 0  # pages of the source count for the destination too
     for outside, shape, strides in ((not out_of, copy.shape, source), (not into, target, destination)):
@@ -147,5 +159,7 @@ def _matrix(copy: MatrixCopy) -> int:
     """Cycles of a matrix copy. A piece shorter than a line costs a whole line; a partial last piece costs a
     proportional part.
     """
-    rate = MATRIX_TRANSPOSE if copy.transpose else MATRIX_LOAD if in_lmem(copy.destination) else MATRIX_STORE
+    rate = (
+        MATRIX_TRANSPOSE if copy.transpose else MATRIX_LOAD if copy.target.in_lmem(copy.destination) else MATRIX_STORE
+    )
     return _plain(copy.rows * copy.columns * max(copy.dtype.bytes, LINE_BYTES / copy.width), rate)
