@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 from tpuc.ir.preprocess import Preprocess
-from tpuc_accuracy.mixed_precision.timed_search import search_quantise_table
+from tpuc_accuracy.mixed_precision.timed_search import search_quantize_table
 from tpuc_driver.data import inputs_of
 from tpuc_driver.session import Session
 from tpuc_driver.work import one_blas_thread
@@ -151,7 +151,7 @@ def search(model: Path, images: Any, work: Path) -> None:
     table = session.calibrate(module, dataset=samples, options={"tune_num": 0, "bias_num": 0})
     start = perf_counter()
     options = {"dataset": str(samples), "input_num": 10, "workers": 2}
-    found = search_quantise_table(session, module, table, options=options)
+    found = search_quantize_table(session, module, table, options=options)
     print(f"\nsearch on mobilenet_v2, 10 images, 2 processes: {perf_counter() - start:.1f} s", end="")
     print(f", {len(found.layers)} layers")
 

@@ -32,7 +32,7 @@ ANCHORS, CLASSES = 3, 80
 
 
 class Graph:
-    """Nodes and weights; He initialisation keeps activations near a spread of 1."""
+    """Nodes and weights; He initialization keeps activations near a spread of 1."""
 
     def __init__(self) -> None:
         self.nodes: list[onnx.NodeProto] = []

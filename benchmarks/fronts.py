@@ -1,7 +1,7 @@
 """The front of accuracy and latency that `tpuc qtable --latency` finds, beside that of all assignments.
 
 `python benchmarks/fronts.py --model-data DIR [--chips NAME,...] [--cache DIR] [NETWORK ...]`: every assignment of
-layers to int8 and float of small networks is run in the fake-quantised network and timed by the chip's timing model.
+layers to int8 and float of small networks is run in the fake-quantized network and timed by the chip's timing model.
 For each assignment that no other beats a gap is taken: how much longer the fastest network of the search takes that is
 as accurate, SQNR within `SAME_DB` being the same. A line has the widest gap of the networks that are found by noise
 alone, the widest and the mean one of the search, how many networks it compiled, and how many there are. `--cache` keeps
@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tpuc.api import CALIBRATION_TABLE, QUANTISE_SEARCH, Module, Op
+from tpuc.api import CALIBRATION_TABLE, QUANTIZE_SEARCH, Module, Op
 from tpuc_accuracy.mixed_precision.evaluations import Evaluations
-from tpuc_accuracy.mixed_precision.search_quantize_table import SearchQuantiseTable, sensitivity_job
+from tpuc_accuracy.mixed_precision.search_quantize_table import SearchQuantizeTable, sensitivity_job
 from tpuc_accuracy.mixed_precision.timed_search import Timer
 from tpuc_driver.data import inputs_of, open_samples
 from tpuc_driver.session import Session
@@ -168,9 +168,9 @@ def measure(case: Case, chip: str, cache: Path | None) -> str:
             return timer(floats)
 
         context = session.context({CALIBRATION_TABLE: table, LATENCY: time})
-        search = SearchQuantiseTable(dataset=str(samples), input_num=SAMPLES, max_float_layers=1000, workers=1)
+        search = SearchQuantizeTable(dataset=str(samples), input_num=SAMPLES, max_float_layers=1000, workers=1)
         search.run(case.module, context)
-        found = context.result(QUANTISE_SEARCH)
+        found = context.result(QUANTIZE_SEARCH)
         rows = open_samples([spec], samples)
         few = replace(rows, samples=rows.samples[-SAMPLES:])
         with open_pool(1) as pool:

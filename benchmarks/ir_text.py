@@ -43,7 +43,7 @@ OPS: dict[str, type[Op]] = {Weight.name: Weight, Conv.name: Conv}
 
 
 def chain(count: int) -> Module:
-    """A quantised chain in which every op has attributes, addresses, scales and a name of its own."""
+    """A quantized chain in which every op has attributes, addresses, scales and a name of its own."""
     plain = TensorType((1, 16, 32, 32), F32)
     body = Block([plain])
     value = body.arguments[0]

@@ -18,7 +18,7 @@ EXPANSION = 4
 
 
 class _Graph:
-    """Nodes and weights; activations keep a spread near 1 through He initialisation and batch norm."""
+    """Nodes and weights; activations keep a spread near 1 through He initialization and batch norm."""
 
     def __init__(self) -> None:
         self.nodes: list[onnx.NodeProto] = []

@@ -28,7 +28,7 @@ from tpuc_driver.session import Session
 from tpuc_driver.session.boundary import Boundary
 from tpuc_driver.session.modes import needs_calibration
 from tpuc_driver.session.values import Built
-from tpuc_profile.analysis import analyse
+from tpuc_profile.analysis import analyze
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -136,7 +136,7 @@ def measure(name: str, path: Path, chip: str, mode: str, folder: Path) -> Figure
     session, built = compiled(name, path, chip, mode, folder)
     loaded = session.chip.load(built.data)
     constants = (session.chip.description.ddr_base, loaded.memory["weights"])
-    analysis = analyse(loaded, loaded.timeline(session.chip.profiles[0]), constants)
+    analysis = analyze(loaded, loaded.timeline(session.chip.profiles[0]), constants)
     plan = built.memory_plan
     assert plan is not None
     arena = next(pool for pool in plan.pools if pool.name == ARENA)

@@ -22,7 +22,7 @@ from tpuc_driver.session import Session
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.quantised import CALIBRATED, FORMS, evaluated, quantised, runtime, source
+from benchmarks.quantized import CALIBRATED, FORMS, evaluated, quantized, runtime, source
 from tests.models.rows import ROWS, calibrate, lower
 
 NETWORKS = ("ic01", "kws01", "vww01", "mobilenet_v1", "blazeface", "ultraface", "yunet")
@@ -68,8 +68,8 @@ def main() -> None:
         assert form is not None
         with tempfile.TemporaryDirectory() as folder:
             prepared = source(row, arguments.model_data, form.opset, Path(folder))
-            path = Path(folder) / "quantised.onnx"
-            quantised(prepared, form, shown, path)
+            path = Path(folder) / "quantized.onnx"
+            quantized(prepared, form, shown, path)
             real, theirs = runtime(prepared, samples), runtime(path, samples)
             names = list(real[0])
             ours = evaluated(lower(Session().transform(path), chip, None, None), samples, names)

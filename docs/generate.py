@@ -436,7 +436,7 @@ def _lowering_limits(registry: Registry, description: ChipDescription) -> Iterat
                 known = registry.resolve_op(op)
                 cell = lowering_cell(registry, description, op, known, mode)
                 if cell is None and known is not None and is_composed(registry, description, known):
-                    cell = registry.legalisation(description, known)
+                    cell = registry.legalization(description, known)
                 if cell is not None:
                     by_text.setdefault(_told(refusals_of(cell.value)), []).append(mode)
             yield from ((f"`{op}` {' '.join(where)}", text) for text, where in by_text.items() if text)

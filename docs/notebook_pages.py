@@ -13,7 +13,7 @@ TIMEOUT = 600
 """Seconds that a cell may take."""
 _BADGE = re.compile(r"\[!\[([^\]]*)\]\([^)]*\)\]\(([^)]*)\)")
 """A link with a picture of another server, which the site does not ask for."""
-_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+_COLORS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def page_of(path: Path, folder: Path) -> tuple[str, dict[str, bytes]]:
@@ -44,7 +44,7 @@ def page_of(path: Path, folder: Path) -> tuple[str, dict[str, bytes]]:
 def _shown(output: Mapping[str, Any], name: str, pictures: dict[str, bytes]) -> str:
     """What a cell gave; a picture goes into a file of that name."""
     if output["output_type"] == "stream":
-        return _fenced("text", _COLOURS.sub("", output["text"]).rstrip())
+        return _fenced("text", _COLORS.sub("", output["text"]).rstrip())
     data = output["data"]
     if "image/png" in data:
         pictures[name] = base64.b64decode(data["image/png"])

@@ -60,7 +60,7 @@ FLOORS: Sequence[Sequence[Box]] = (
     (Box("plugins/passes/tpuc_prequantized", "networks that come quantized", (), "#fef3c7"),),
     (
         Box("core/tpuc_driver", "runs the stages", ("session", "data", "work", "facade", "cli", "api"), "#e2e8f0"),
-        Box("plugins/ops", "what ops mean", ("tpuc_ops", "tpuc_legalise", "tpuc_chip_parts"), "#e2e8f0"),
+        Box("plugins/ops", "what ops mean", ("tpuc_ops", "tpuc_legalize", "tpuc_chip_parts"), "#e2e8f0"),
     ),
     (
         Box(

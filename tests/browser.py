@@ -158,7 +158,7 @@ class Page:
             self.value(frames)
 
     def prefer(self, *, dark: bool) -> None:
-        """What the reader's system says of colours."""
+        """What the reader's system says of colors."""
         scheme = "dark" if dark else "light"
         self.send("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
 

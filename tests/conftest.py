@@ -58,7 +58,7 @@ class RunVendor(Protocol):
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("tpuc")
-    group.addoption("--model-data", metavar="DIR", type=Path, help="folder with trained networks and labelled data")
+    group.addoption("--model-data", metavar="DIR", type=Path, help="folder with trained networks and labeled data")
     group.addoption("--oracle", metavar="DIR", type=Path, help="folder with the tools that run the vendor's models")
     group.addoption("--case", metavar="NAME", action="append", default=[], help="of families only such cases")
     group.addoption(
@@ -306,7 +306,7 @@ def thorough(request: pytest.FixtureRequest) -> bool:
 
 @pytest.fixture(scope="session")
 def model_data(request: pytest.FixtureRequest) -> Path:
-    """The folder of trained networks (`onnx/`, `tflite/`), labelled data (`data/`) and reference outputs (`ref/`)."""
+    """The folder of trained networks (`onnx/`, `tflite/`), labeled data (`data/`) and reference outputs (`ref/`)."""
     folder: Path | None = request.config.getoption("--model-data")
     if folder is None:
         pytest.skip("needs --model-data DIR")

@@ -8,8 +8,8 @@ from tpuc_testing.op_conformance import (
     f32,
     integers,
     onnx_node,
-    quantised,
-    quantised_element,
+    quantized,
+    quantized_element,
     uniform,
     zeros,
 )
@@ -20,8 +20,8 @@ __all__ = [
     "f32",
     "integers",
     "onnx_node",
-    "quantised",
-    "quantised_element",
+    "quantized",
+    "quantized_element",
     "uniform",
     "zeros",
 ]

@@ -214,13 +214,13 @@ def integers(*shape: int, dtype: str = "int8", seed: int = 0) -> Array:
     return np.random.default_rng([seed, *shape]).integers(limits.min, limits.max, shape, dtype, endpoint=True)
 
 
-def quantised(array: Array, scale: float, zero_point: int = 0) -> Typed:
+def quantized(array: Array, scale: float, zero_point: int = 0) -> Typed:
     """An operand that stores integers of that scale."""
-    return Typed(array, TensorType(array.shape, quantised_element(array.dtype.name, scale, zero_point)))
+    return Typed(array, TensorType(array.shape, quantized_element(array.dtype.name, scale, zero_point)))
 
 
-def quantised_element(dtype: str, scale: float, zero_point: int = 0) -> Uniform:
-    """The element type of such integers, spelled as MLIR does inside a quantised type."""
+def quantized_element(dtype: str, scale: float, zero_point: int = 0) -> Uniform:
+    """The element type of such integers, spelled as MLIR does inside a quantized type."""
     storage = dtype.replace("uint", "u").replace("int", "i")
     return Uniform(ScalarType(storage), ScalarType("f32"), scale, zero_point)
 

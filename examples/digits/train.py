@@ -75,7 +75,7 @@ class Conv(Layer):
 
 
 class BatchNorm(Layer):
-    """Normalise every channel over batch, rows and columns; running statistics serve inference."""
+    """Normalize every channel over batch, rows and columns; running statistics serve inference."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -96,8 +96,8 @@ class BatchNorm(Layer):
     def backward(self, dy: Array) -> Array:
         axes = (0, 2, 3)
         self.grads = {"scale": (dy * self.normal).sum(axes), "bias": dy.sum(axes)}
-        centred = dy - dy.mean(axes, keepdims=True) - self.normal * (dy * self.normal).mean(axes, keepdims=True)
-        return centred * self.inverse * per_channel(self.params["scale"])
+        centered = dy - dy.mean(axes, keepdims=True) - self.normal * (dy * self.normal).mean(axes, keepdims=True)
+        return centered * self.inverse * per_channel(self.params["scale"])
 
 
 class Relu(Layer):
@@ -157,7 +157,7 @@ class Gemm(Layer):
 
 
 class Adam:
-    """The usual optimiser with bias correction."""
+    """The usual optimizer with bias correction."""
 
     def __init__(self, layers: list[Layer]) -> None:
         self.layers = layers

@@ -126,7 +126,7 @@ def detector(path: Path) -> None:
     onnx_file(path, nodes, {"input": (1, 3, 64, 64)}, weights)
 
 
-def quantised_tflite(path: Path) -> None:
+def quantized_tflite(path: Path) -> None:
     """A convolution, a mean and a linear layer in int8."""
     filters = (numbers(8, 7, 7, 3) * 40).clip(-127, 127).astype(np.int8)
     matrix = (numbers(CLASSES, 8) * 40).clip(-127, 127).astype(np.int8)
@@ -179,7 +179,7 @@ def caffemodel(path: Path) -> None:
 
 
 def image(seed: int, side: int = 240) -> Recipe:
-    """A few coloured squares."""
+    """A few colored squares."""
 
     def write(path: Path) -> None:
         squares = np.random.default_rng(seed).integers(0, 255, (8, 8, 3), np.uint8)
@@ -335,7 +335,7 @@ RECIPES: Mapping[str, Recipe] = {
     "dataset": somenet_samples,
     "somenet_in_f32.npz": lambda path: np.savez(path, **somenet_inputs()),
     "somenet_top_outputs.npz": somenet_reference,
-    "resnet50_int8.tflite": quantised_tflite,
+    "resnet50_int8.tflite": quantized_tflite,
     "resnet18.prototxt": prototxt,
     "resnet18.caffemodel": caffemodel,
     "sample.onnx": SMALL,

@@ -42,7 +42,7 @@ def test_the_input_is_what_the_preprocessing_makes_of_an_image(tmp_path: Path) -
     np.testing.assert_allclose(kept["input"][0], wanted.transpose(2, 0, 1), atol=1e-4)
 
 
-def test_integers_of_a_quantised_network_are_kept_as_what_they_mean(tmp_path: Path) -> None:
+def test_integers_of_a_quantized_network_are_kept_as_what_they_mean(tmp_path: Path) -> None:
     pytest.importorskip("ai_edge_litert.interpreter", reason="needs ai-edge-litert")
     make(tmp_path, "resnet50_int8.tflite")
     stored = np.random.default_rng(0).integers(-128, 127, (1, 3, 224, 224), np.int8)

@@ -11,5 +11,5 @@ from tests.models.accuracy import Bench
 
 @pytest.fixture(scope="session")
 def bench(model_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Bench:
-    """Labelled networks, calibrated once for all chips."""
+    """Labeled networks, calibrated once for all chips."""
     return Bench(model_data, tmp_path_factory.mktemp("bench"))

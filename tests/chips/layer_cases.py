@@ -74,10 +74,10 @@ CASES = {
     "hard_sigmoid_steep": LayerCase(top.HardSigmoid(alpha=0.4, beta=0.3), [_X]),
     "sigmoid_logarithm": LayerCase(top.Sigmoid(log=True), [_X], error=CURVE),
     "square_of_both_signs": LayerCase(top.Pow(exponent=2.0), [_X], error=CURVE),
-    "quantise": LayerCase(
+    "quantize": LayerCase(
         top.QuantizeLinear(y_scale=(0.25,), y_zero_point=(3,), to="UINT8"), [np.rint(_X * 4) / np.float32(4)], 1.1
     ),  # whole steps, which no rounding of the operand moves
-    "dequantise": LayerCase(
+    "dequantize": LayerCase(
         top.DequantizeLinear(x_scale=(0.125,), x_zero_point=(-2,), of="INT8"), [np.rint(_X * 8)], TWO_ROUNDINGS
     ),
     "reciprocal_of_two": LayerCase(top.Reciprocal(const_val=2.0), [_BOTH_SIGNS], error=CURVE),

@@ -17,7 +17,7 @@ from tests.chips.layer_cases import LayerCase
 
 Array = NDArray[Any]
 
-EVERYTHING_IN_INTEGERS = {**PIPELINES, "lower": ("legalise", "convert-top-to-tpu")}
+EVERYTHING_IN_INTEGERS = {**PIPELINES, "lower": ("legalize", "convert-top-to-tpu")}
 """Without the pass that keeps the last ops of a network in floats."""
 
 

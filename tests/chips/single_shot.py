@@ -21,8 +21,8 @@ def read_detections(
 ) -> tuple[Module, dict[str, Array]]:
     """The end of a single-shot network of 3 classes and 30 boxes, with its operands."""
     random = np.random.default_rng(0)
-    centres, sizes = random.uniform(0.1, 0.9, (30, 2)), random.uniform(0.05, 0.4, (30, 2))
-    boxes = np.concatenate([centres - sizes / 2, centres + sizes / 2], 1).reshape(-1)
+    centers, sizes = random.uniform(0.1, 0.9, (30, 2)), random.uniform(0.05, 0.4, (30, 2))
+    boxes = np.concatenate([centers - sizes / 2, centers + sizes / 2], 1).reshape(-1)
     operands = {
         "l": random.normal(0, 0.5, (images, 120 if shared else 360)).astype(np.float32),
         "s": random.uniform(0, 1, (images, 90)).astype(np.float32),

@@ -46,7 +46,7 @@ def network(moves: list[onnx.NodeProto]) -> onnx.ModelProto:
 @each("moves", MOVES)
 @each("mode", ["int8", "bf16"])
 @pytest.mark.chip("cv181x")
-def test_bytes_give_what_normalised_pixels_give(moves: str, mode: str, tmp_path: Path) -> None:
+def test_bytes_give_what_normalized_pixels_give(moves: str, mode: str, tmp_path: Path) -> None:
     """Of pixels as parts of 255 int8 tables and bf16 lose at most a step of either."""
     onnx.save(network(MOVES[moves]), tmp_path / "nhwc.onnx")
     pixels = np.random.default_rng(0).integers(0, 256, (1, 16, 14, 3)).astype(np.uint8)

@@ -71,14 +71,14 @@ def exact(path: Path, x: NDArray[Any]) -> NDArray[Any]:
 
 
 def samples(path: Path, inputs: int = INPUTS) -> tuple[Path, NDArray[Any]]:
-    """Labelled samples beside a network: those of many that it is surest of, so that rounding alone turns none."""
+    """Labeled samples beside a network: those of many that it is surest of, so that rounding alone turns none."""
     x = np.random.default_rng(4).normal(size=(10 * SAMPLES, inputs)).astype(np.float32)
     outputs = exact(path, x)
     best, second = np.sort(outputs, axis=1)[:, :-3:-1].T
     x = x[np.sort(np.argsort(second - best)[:SAMPLES])]
     wanted = exact(path, x).argmax(axis=1)
     np.savez(path.with_name("x.npz"), x=x.reshape(SAMPLES, 1, inputs))
-    np.savez(path.with_name("labelled.npz"), x=x.reshape(SAMPLES, 1, inputs), y=wanted)
+    np.savez(path.with_name("labeled.npz"), x=x.reshape(SAMPLES, 1, inputs), y=wanted)
     return path.with_name("x.npz"), wanted
 
 
@@ -168,7 +168,7 @@ WRONG = [
         ALL,
     ),
     (
-        ("99%", "--dataset", "x.npz", "--measure", "labels{dataset=labelled.npz}"),
+        ("99%", "--dataset", "x.npz", "--measure", "labels{dataset=labeled.npz}"),
         FEW.format("99%", 381, 20, 762),
     ),
     (
@@ -176,7 +176,7 @@ WRONG = [
         "no measure of accuracy named 'luck'. Installed: decisions, labels.",
     ),
     (
-        ("0.5", "--dataset", "x.npz", "--measure", "labels{dataset=labelled.npz,figure=top-7}"),
+        ("0.5", "--dataset", "x.npz", "--measure", "labels{dataset=labeled.npz,figure=top-7}"),
         "metric 'top-k' has no figure 'top-7'; choose one of top-1, top-5.",
     ),
 ]
@@ -195,14 +195,14 @@ def test_what_was_asked_wrongly_is_said(tmp_path: Path) -> None:
 
 @pytest.mark.slow  # the same search by another measure
 @pytest.mark.chip("bm1684x")
-def test_a_figure_of_labelled_data_counts_where_it_is_asked_for(tmp_path: Path) -> None:
+def test_a_figure_of_labeled_data_counts_where_it_is_asked_for(tmp_path: Path) -> None:
     path = network(tmp_path)
     data, wanted = samples(path)
-    labelled = tmp_path / "labelled.npz"
-    with np.load(labelled) as arrays:
+    labeled = tmp_path / "labeled.npz"
+    with np.load(labeled) as arrays:
         x, y = arrays["x"], arrays["y"].copy()
     y[::4] = (y[::4] + 1) % CLASSES  # the float network is right on three of four
-    np.savez(labelled, x=x, y=y)
+    np.savez(labeled, x=x, y=y)
     model = tmp_path / "net.bmodel"
     session = Session(chip="bm1684x", quantize="int8")
     report = session.compile(
@@ -211,7 +211,7 @@ def test_a_figure_of_labelled_data_counts_where_it_is_asked_for(tmp_path: Path) 
         dataset=data,
         min_accuracy="99%",
         accept_point_estimate=True,
-        measure=f"labels{{dataset={labelled}}}",
+        measure=f"labels{{dataset={labeled}}}",
     )
     cost = report.accuracy
     assert cost is not None

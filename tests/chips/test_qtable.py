@@ -88,9 +88,9 @@ def test_a_pool_beside_integers_stays_on_integers(tmp_path: Path) -> None:
     session = Session(chip="bm1684x", quantize="int8")
     module = session.transform(path)
     table = session.calibrate(module, dataset=data)
-    from tpuc_accuracy.mixed_precision.timed_search import search_quantise_table
+    from tpuc_accuracy.mixed_precision.timed_search import search_quantize_table
 
-    found = search_quantise_table(
+    found = search_quantize_table(
         session, module, table, options={"dataset": str(data), "input_num": 4, "max_float_layers": 4}
     )
     around = {"ruined", "middle"}

@@ -137,7 +137,7 @@ def test_an_index_marks_its_place_in_every_mode(chip: str, mode: str, tmp_path: 
     "chip", [pytest.param(chip, marks=pytest.mark.chip(chip)) for chip, mode in RUNS if mode == "int8"]
 )
 def test_the_largest_byte_is_found_next_to_one_that_is_a_step_smaller(chip: str, tmp_path: Path) -> None:
-    """Multiples of 0.0103 are bytes; as bf16 numbers, neighbours are alike."""
+    """Multiples of 0.0103 are bytes; as bf16 numbers, neighbors are alike."""
     m = Maker(np.random.default_rng(1), 18)
     x = np.random.default_rng(3).integers(220, 256, (1, 4, 60, 3)).astype(np.float32)
     kept = m.node("MaxPool", m.node("Mul", m.added_input((x,) * SAMPLES), m.constant(0.0103)), kernel_shape=[1, 1])

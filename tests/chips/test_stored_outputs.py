@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from tpuc.interpreter import Interpreter
 from tpuc.ir import Uniform
-from tpuc_driver.data import inputs_of, quantise
+from tpuc_driver.data import inputs_of, quantize
 from tpuc_driver.session import Boundary, Session
 
 from tests.families import each
@@ -55,7 +55,7 @@ def test_every_output_is_integers(chip: str, tmp_path: Path) -> None:
     for exact, info in zip(plain.outputs, stored.outputs, strict=True):
         assert isinstance(info.element, Uniform)
         assert got[info.name].dtype in (np.int8, np.uint8)
-        for wanted in (evaluated[info.name], quantise(floats[exact.name], info.element)):
+        for wanted in (evaluated[info.name], quantize(floats[exact.name], info.element)):
             steps = np.abs(wanted.reshape(-1).astype(int) - got[info.name].reshape(-1))
             assert steps.max() <= STEPS[chip]
         assert len(np.unique(got[info.name])) > 2

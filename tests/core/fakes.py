@@ -14,7 +14,7 @@ from tpuc.api import (
     Constant,
     ElementType,
     Instruction,
-    Legalisation,
+    Legalization,
     LoadedModel,
     Module,
     Op,
@@ -42,7 +42,7 @@ class FakeChip(Chip):
             lmem_bytes=2048,
             ddr_base=0,
             ddr_alignment=16,
-            quantised_element=_same_element,
+            quantized_element=_same_element,
             families=families,
         )
 
@@ -113,7 +113,7 @@ class DecomposingOp(Op):
     name = "t.Decomposing"
 
 
-class Decomposition(Legalisation[DecomposingOp]):
+class Decomposition(Legalization[DecomposingOp]):
     """What it is made of."""
 
     into = (PlainOp,)

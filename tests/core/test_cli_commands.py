@@ -487,7 +487,7 @@ def test_no_network_within_the_limits(tpuc: CommandLine, calls: Calls, monkeypat
         def choose(self, cosine: float | None, milliseconds: float | None) -> None:
             assert (cosine, milliseconds) == (0.999, 0.5)
 
-    monkeypatch.setattr("tpuc_accuracy.mixed_precision.timed_search.search_quantise_table", lambda *_, **__: Nothing())
+    monkeypatch.setattr("tpuc_accuracy.mixed_precision.timed_search.search_quantize_table", lambda *_, **__: Nothing())
     tpuc.install(chip("newchip"), QTABLE)
     options = ("--chip", "newchip", "--calibration-table", "table", "--dataset", "samples", "-o", "qtable")
     outcome = tpuc("qtable", "net.mlir", *options, "--min-cosine", "0.999", "--max-latency", "0.5")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tpuc.api import LegalisationTable
+from tpuc.api import LegalizationTable
 from tpuc.registry import Offer
 
 from tests.core.cli import CommandLine
@@ -45,9 +45,9 @@ def test_matrix_shows_who_fills_each_cell(tpuc: CommandLine) -> None:
 def test_matrix_knows_compositions_and_ops_without_a_cell(tpuc: CommandLine) -> None:
     """A composition is there where what it is made of is, in the float mode of compositions."""
     dialect = offer("dialects", "t", _small_dialect(), "bigs")
-    legalisations = LegalisationTable("any", "t")
-    legalisations.legalises(DecomposingOp)(Decomposition)
-    composed = offer("legalisations", "any.t", legalisations, "bigs")
+    legalizations = LegalizationTable("any", "t")
+    legalizations.legalizes(DecomposingOp)(Decomposition)
+    composed = offer("legalizations", "any.t", legalizations, "bigs")
     keys = ("t.Other", "int8"), ("t.Plain", "f32")
     tpuc.install(chip("big", "bigs"), dialect, composed, _table("lowerings", "big.t", "bigs", *keys))
     assert tpuc("matrix", "--chip", "big").out.splitlines()[:4] == [
@@ -60,9 +60,9 @@ def test_matrix_knows_compositions_and_ops_without_a_cell(tpuc: CommandLine) -> 
 
 def test_matrix_shows_no_composition_of_what_is_not_there(tpuc: CommandLine) -> None:
     dialect = offer("dialects", "t", _small_dialect(), "bigs")
-    legalisations = LegalisationTable("any", "t")
-    legalisations.legalises(DecomposingOp)(Decomposition)
-    composed = offer("legalisations", "any.t", legalisations, "bigs")
+    legalizations = LegalizationTable("any", "t")
+    legalizations.legalizes(DecomposingOp)(Decomposition)
+    composed = offer("legalizations", "any.t", legalizations, "bigs")
     tpuc.install(chip("big", "bigs"), dialect, composed, _table("lowerings", "big.t", "bigs", ("t.Plain", "int8")))
     assert "t.Decomposing  -    -" in tpuc("matrix", "--chip", "big").out
 

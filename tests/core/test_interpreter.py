@@ -140,7 +140,7 @@ class Widen(Op):
         return [operands[0].astype(np.int32)]
 
 
-def test_quantised_values_are_stored_integers() -> None:
+def test_quantized_values_are_stored_integers() -> None:
     type = TensorType((2,), Uniform(I8, F32, 0.5))
     body = Block([type])
     module = Module("m", functions=[Function("main", FunctionType((type,), ()), body)])

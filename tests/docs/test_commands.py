@@ -91,7 +91,7 @@ def pictures(folder: Path, count: int) -> list[Path]:
     return paths
 
 
-def labelled(folder: Path) -> None:
+def labeled(folder: Path) -> None:
     """Pictures in a folder for each class, and a file that says the same."""
     for place, path in enumerate(pictures(folder, 120)):
         (folder / f"{place % 3}").mkdir(exist_ok=True)
@@ -106,7 +106,7 @@ def usual(folder: Path) -> None:
     paths = pictures(folder / "images", 24)
     for name in ("cat.jpg", "street.jpg"):
         (folder / name).write_bytes(paths[0].read_bytes())
-    labelled(folder / "val")
+    labeled(folder / "val")
     (folder / "samples").mkdir()
     arrays = np.random.default_rng(3).normal(size=(20, 1, 3, 32, 32)).astype(np.float32)
     for name in ("samples.npz", "samples/samples.npz"):

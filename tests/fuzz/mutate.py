@@ -247,8 +247,8 @@ def _change_ends(graph: onnx.GraphProto, random: Random) -> None:
         _choose(ends, random).name = _choose(("", "nowhere", graph.node[0].output[0] if graph.node else ""), random)
 
 
-def _quantise(graph: onnx.GraphProto, random: Random) -> None:
-    """A pair of quantisation nodes with an axis, scale or zero point that may not fit."""
+def _quantize(graph: onnx.GraphProto, random: Random) -> None:
+    """A pair of quantization nodes with an axis, scale or zero point that may not fit."""
     if not graph.node or not graph.node[0].output:
         return
     inner = graph.node[0].output[0]
@@ -286,7 +286,7 @@ ONNX_MUTATIONS = (
     _lose_attribute,
     _add_attribute,
     _change_ends,
-    _quantise,
+    _quantize,
 )
 
 

@@ -123,7 +123,7 @@ def formats_of() -> Mapping[str, Format]:
             formats.damaged_arrays,
             ["calibrate n.mlir --dataset cal --resume {file} -o o_table --tune-num 2 --bias-num 2"],
         ),
-        "quantise table": Format(["n_qtable"], formats.damaged_table, mixed),
+        "quantize table": Format(["n_qtable"], formats.damaged_table, mixed),
         "settings": Format(
             ["tpuc.toml"], formats.damaged_settings, ["run", "compile n.onnx", "opt n.mlir", "npz statistic in.npz"]
         ),

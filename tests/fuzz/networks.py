@@ -172,7 +172,7 @@ def streamed() -> bytes:
 
 
 def glue() -> bytes:
-    """Operators that compute shapes, arrange and normalise, as exporters write them."""
+    """Operators that compute shapes, arrange and normalize, as exporters write them."""
 
     def node(op: str, operands: str, result: str, **attributes: object) -> onnx.NodeProto:
         return helper.make_node(
@@ -288,7 +288,7 @@ layer { name: "prob" type: "Softmax" bottom: "ip" top: "prob" }
 
 
 def tflite() -> bytes:
-    """A quantised network with what every image network has."""
+    """A quantized network with what every image network has."""
     from tests.frontends.tflite.files import RELU6, SAME, Node, Tensor, constant, tflite_file
 
     weight = np.resize(np.arange(-60, 60, 5), (4, 3, 3, 3)).astype(np.int8)

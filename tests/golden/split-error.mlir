@@ -1,3 +1,3 @@
 // RUN: not tpuc opt %S/two-layers.mlir --pass split-error
-// What it splits is what `tpuc compare` gives it: a quantised network and samples.
+// What it splits is what `tpuc compare` gives it: a quantized network and samples.
 // CHECK: pass 'split-error' needs a quantized module and samples: use `tpuc compare`

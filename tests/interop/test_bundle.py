@@ -26,7 +26,7 @@ from tests.tools.eval.test_fused_boxes import IMAGE, write_heads
 
 pytestmark = [pytest.mark.interop, pytest.mark.usefixtures("oracle_dir")]
 HERE = Path(__file__).parent
-NORMALISED = ("--mean", "3", "--scale", "0.125", "--pixel-format", "gray")
+NORMALIZED = ("--mean", "3", "--scale", "0.125", "--pixel-format", "gray")
 INTEGERS = ("int8", "--quant-input", "--quant-output")
 NAMES = ("zero", 'o"ne', "two \\", "trois é", "four", "five", "six", "seven", "eight", "??/nine")
 MODES = [
@@ -94,7 +94,7 @@ def label(value: Any) -> str:
     return value if isinstance(value, str) else "-".join((value[0], *value[1]))
 
 
-@pytest.mark.parametrize(("run", "said"), in_turn(MODES, {"values": (), "pixels": NORMALISED}, 3))
+@pytest.mark.parametrize(("run", "said"), in_turn(MODES, {"values": (), "pixels": NORMALIZED}, 3))
 def test_both_print_what_the_simulator_gives(
     run: tuple[str, Sequence[str]], said: Sequence[str], tmp_path: Path
 ) -> None:
@@ -130,20 +130,20 @@ def test_both_print_the_rows_of_the_simulator(chip: str, post: str, tmp_path: Pa
     made.check("image", values, values.tobytes())
 
 
-@pytest.mark.parametrize("colours", ["rgb", "bgr"])
-def test_colours_are_put_in_order(colours: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("colors", ["rgb", "bgr"])
+def test_colors_are_put_in_order(colors: str, tmp_path: Path) -> None:
     pixels = np.random.default_rng(3).integers(0, 256, (2, 12, 18, 3), np.uint8)
     made = Deployed("cv181x", tmp_path)
-    said = ("--mean", "103.9,116.8,123.7", "--scale", "0.017,0.0171,0.0175", "--pixel-format", colours)
+    said = ("--mean", "103.9,116.8,123.7", "--scale", "0.017,0.0171,0.0175", "--pixel-format", colors)
     made.compile(network(tmp_path / "net.onnx"), "--quantize", "bf16", *said)
-    ordered = (pixels if colours == "rgb" else pixels[..., ::-1]).astype(np.float32)
+    ordered = (pixels if colors == "rgb" else pixels[..., ::-1]).astype(np.float32)
     mean, scale = np.array([103.9, 116.8, 123.7], np.float32), np.array([0.017, 0.0171, 0.0175], np.float32)
     made.check("image", ((ordered - mean) * scale).transpose(0, 3, 1, 2), pixels.tobytes())
 
 
-def test_files_that_normalise_take_the_bytes(tmp_path: Path) -> None:
+def test_files_that_normalize_take_the_bytes(tmp_path: Path) -> None:
     image, made = digit(), Deployed("cv180x", tmp_path)
-    made.compile(DIGITS / "digits.onnx", "--quantize", "bf16", *NORMALISED, "--fuse-preprocess")
+    made.compile(DIGITS / "digits.onnx", "--quantize", "bf16", *NORMALIZED, "--fuse-preprocess")
     (said,) = json.loads((made.bundle / "network.json").read_text("utf-8"))["inputs"]
     assert (said["type"], said["scale"]) == ("u8", 1.0)
     made.check(said["name"], image, image.tobytes())

@@ -9,7 +9,7 @@ import pytest
 from tpuc_driver.session import Session
 
 from tests.conftest import RunVendor
-from tests.tools.eval.test_fused import GREYS, SEGMENTS, write_classifier, write_segmenter
+from tests.tools.eval.test_fused import GRAYS, SEGMENTS, write_classifier, write_segmenter
 from tests.tools.eval.test_fused_boxes import HEADS, IMAGE, SAMPLE, reader, worst, write_heads, write_single_shot
 
 pytestmark = pytest.mark.interop
@@ -55,5 +55,5 @@ def test_segments(chip: str, mode: str, run_vendor: RunVendor, tmp_path: Path) -
     module = session.transform(write_segmenter(tmp_path / "net.onnx"), post="segmentation")
     target = tmp_path / f"net{session.chip.description.suffix}"
     target.write_bytes(session.build(module).data)
-    (found,) = run_vendor(target, {"image": GREYS}).values()
+    (found,) = run_vendor(target, {"image": GRAYS}).values()
     assert found.reshape(4, 4).tolist() == SEGMENTS

@@ -46,7 +46,7 @@ LOWERED = [
 
 @pytest.fixture(scope="session")
 def tpuc_opt(oracle_dir: Path) -> Path:
-    """The vendor's optimiser."""
+    """The vendor's optimizer."""
     tool = Path(os.environ.get("PEER") or Path.home() / ".cache" / "tpuc-peer") / "bin" / "tpuc-opt"
     if not tool.exists():
         pytest.skip(f"no {tool}: run {oracle_dir.name}/setup.sh")

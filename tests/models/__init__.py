@@ -1,3 +1,3 @@
-"""Networks and labelled data that several tests share."""
+"""Networks and labeled data that several tests share."""
 
 from __future__ import annotations

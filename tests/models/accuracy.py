@@ -1,4 +1,4 @@
-"""Labelled networks on a chip: what their int8 form must reach, and how it is measured on every chip alike."""
+"""Labeled networks on a chip: what their int8 form must reach, and how it is measured on every chip alike."""
 
 from __future__ import annotations
 

@@ -160,8 +160,8 @@ def _single_shot_head(net: Growing, name: str, least: int, most: int) -> None:
     middles = np.zeros(CLASSES)
     middles[0] = 4
     heads = {"loc": (np.ones(4), np.zeros(4)), "conf": (np.full(CLASSES, 2.0), middles)}
-    for part, (spreads, centre) in heads.items():
-        raw = net.head(name, f"{name}_{part}_raw", np.tile(spreads, boxes), np.tile(centre, boxes))
+    for part, (spreads, center) in heads.items():
+        raw = net.head(name, f"{name}_{part}_raw", np.tile(spreads, boxes), np.tile(center, boxes))
         turned = net.op("Permute", PERMUTE, raw, f"{name}_{part}_turned", _channels_last)
         result = f"{name}_mbox_{part}" + ("_flat" if part == "conf" else "")
         net.op("Flatten", "", turned, result, _flat)

@@ -1,4 +1,4 @@
-"""Labelled images as the float networks of the tests take them: `x: [n, c, h, w]` float32, `y: [n]`."""
+"""Labeled images as the float networks of the tests take them: `x: [n, c, h, w]` float32, `y: [n]`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Labels = NDArray[np.int64]
 
 
 def evaluation_set(name: str, model_data: Path | None = None) -> tuple[Images, Labels]:
-    """The 200 labelled images of `digits`, `mnist` or `ic01`, unscaled; only digits needs no model data."""
+    """The 200 labeled images of `digits`, `mnist` or `ic01`, unscaled; only digits needs no model data."""
     with np.load(_file(name, "eval", model_data)) as data:
         return _as_nchw(data["x"]), data["y"].astype(np.int64)
 
@@ -34,6 +34,6 @@ def _file(name: str, part: str, model_data: Path | None) -> Path:
 
 
 def _as_nchw(x: NDArray[Any]) -> Images:
-    """Grey images `[n, h, w]` get a channel axis; colour images `[n, h, w, c]` have it moved forward."""
+    """Gray images `[n, h, w]` get a channel axis; color images `[n, h, w, c]` have it moved forward."""
     moved = x[:, None] if x.ndim == 3 else x.transpose(0, 3, 1, 2)
     return np.ascontiguousarray(moved, dtype=np.float32)

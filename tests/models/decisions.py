@@ -89,11 +89,11 @@ SHAPE = 240, 320
 """Height and width of UltraFace's images."""
 LEVELS = ((8, (10, 16, 24)), (16, (32, 48)), (32, (64, 96)), (64, (128, 192, 256)))
 """Of its prior boxes: pixels per cell, and edges of the boxes."""
-CENTRE_VARIANCE, SIZE_VARIANCE = 0.1, 0.2
+CENTER_VARIANCE, SIZE_VARIANCE = 0.1, 0.2
 
 
 def _priors() -> Array:
-    """Rows of centre and extents as fractions of the image, in the order of UltraFace's outputs."""
+    """Rows of center and extents as fractions of the image, in the order of UltraFace's outputs."""
     height, width = SHAPE
     rows = [
         ((x + 0.5) * stride / width, (y + 0.5) * stride / height, edge / width, edge / height)
@@ -108,9 +108,9 @@ def raw_ultraface_top(outputs: Outputs) -> tuple[float, list[float]]:
     boxes, scores = (one[0] for one in outputs)
     best = int(np.argmax(scores[:, 1]))
     prior = _priors()[best]
-    centre = boxes[best, :2] * CENTRE_VARIANCE * prior[2:] + prior[:2]
+    center = boxes[best, :2] * CENTER_VARIANCE * prior[2:] + prior[:2]
     extents = np.exp(boxes[best, 2:] * SIZE_VARIANCE) * prior[2:]
-    return float(scores[best, 1]), [*(centre - extents / 2), *(centre + extents / 2)]
+    return float(scores[best, 1]), [*(center - extents / 2), *(center + extents / 2)]
 
 
 def _faces_of(name: str, model: str, top: Callable[[Outputs], tuple[float, list[float]]]) -> Row:

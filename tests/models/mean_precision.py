@@ -26,8 +26,8 @@ def decode_yolox(output: NDArray[Any], size: int) -> dict[int, Boxes]:
     places = np.concatenate([np.stack(np.meshgrid(range(n), range(n)), -1).reshape(-1, 2) * s for n, s in cells])
     strides = np.concatenate([np.full((n * n, 1), s) for n, s in cells])
     values = output.reshape(len(strides), -1).astype(np.float64)
-    centres, extents = values[:, :2] * strides + places, np.exp(values[:, 2:4]) * strides
-    corners = np.concatenate([centres - extents / 2, centres + extents / 2], axis=1)
+    centers, extents = values[:, :2] * strides + places, np.exp(values[:, 2:4]) * strides
+    corners = np.concatenate([centers - extents / 2, centers + extents / 2], axis=1)
     scores = values[:, 4:5] * values[:, 5:]
     result: dict[int, Boxes] = {}
     for label in np.flatnonzero((scores >= LEAST_SCORE).any(axis=0)):

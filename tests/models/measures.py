@@ -1,4 +1,4 @@
-"""How well a network does on the labelled data, by the measuring rules that come with the data."""
+"""How well a network does on the labeled data, by the measuring rules that come with the data."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def load_rgb(path: Path) -> Image.Image:
 
 
 def center_crop(image: Image.Image, size: int) -> Pixels:
-    """Short side to size * 256 / 224 (area when shrinking, bilinear when enlarging), then the centre. The published
+    """Short side to size * 256 / 224 (area when shrinking, bilinear when enlarging), then the center. The published
     numbers count parts of pixels: whole pixels alone cost a small network two answers of 60.
     """
     short = round(size * 256 / 224)
@@ -74,16 +74,16 @@ def finds_the_face(score: float, box: Sequence[float]) -> bool:
 
 
 def blazeface_top(outputs: Outputs) -> tuple[float, list[float]]:
-    """Anchors: 16x16 cells with 2, 8x8 cells with 6, at the cell centres; offsets in pixels of 128."""
+    """Anchors: 16x16 cells with 2, 8x8 cells with 6, at the cell centers; offsets in pixels of 128."""
     boxes, logits = (o[0] for o in outputs)
-    centres: list[tuple[float, float]] = []
+    centers: list[tuple[float, float]] = []
     for cells, count in ((16, 2), (8, 6)):
         for y in range(cells):
             for x in range(cells):
-                centres += [((x + 0.5) / cells, (y + 0.5) / cells)] * count
+                centers += [((x + 0.5) / cells, (y + 0.5) / cells)] * count
     best = int(np.argmax(logits[:, 0]))
     dx, dy, w, h = boxes[best, :4] / 128
-    x, y = centres[best][0] + dx, centres[best][1] + dy
+    x, y = centers[best][0] + dx, centers[best][1] + dy
     score = 1 / (1 + np.exp(-float(logits[best, 0])))
     return score, [x - w / 2, y - h / 2, x + w / 2, y + h / 2]
 
@@ -96,7 +96,7 @@ def ultraface_top(outputs: Outputs) -> tuple[float, list[float]]:
 
 
 def yunet_top(outputs: Outputs) -> tuple[float, list[float]]:
-    """Score sqrt(cls * obj); centre offset and log size in cells of 8, 16, 32 pixels."""
+    """Score sqrt(cls * obj); center offset and log size in cells of 8, 16, 32 pixels."""
     best: tuple[float, list[float]] = (0.0, [0.0] * 4)
     for level, stride in enumerate((8, 16, 32)):
         cls, obj, bbox = outputs[level][0, :, 0], outputs[3 + level][0, :, 0], outputs[6 + level][0]

@@ -1,4 +1,4 @@
-"""The networks of the spine, imported, calibrated and with labelled inputs: fixture `network`."""
+"""The networks of the spine, imported, calibrated and with labeled inputs: fixture `network`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NETWORKS = ("digits", "mnist", "resnet8")
 
 @dataclass(frozen=True)
 class Network:
-    """A TOP module with its calibration table, and labelled samples."""
+    """A TOP module with its calibration table, and labeled samples."""
 
     name: str
     path: Path
@@ -31,7 +31,7 @@ class Network:
     labels: NDArray[np.int64]
 
     def inputs(self, index: int) -> dict[str, NDArray[Any]]:
-        """One labelled sample as inputs of the network."""
+        """One labeled sample as inputs of the network."""
         (spec,) = inputs_of(self.module)
         return {spec.name: self.images[index].reshape(spec.shape)}
 

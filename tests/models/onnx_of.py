@@ -1,4 +1,4 @@
-"""TOP modules of floats written as ONNX, so that other people's quantisers can be let loose on them."""
+"""TOP modules of floats written as ONNX, so that other people's quantizers can be let loose on them."""
 
 from __future__ import annotations
 

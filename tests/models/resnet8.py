@@ -122,10 +122,10 @@ class _Rewrite:
         tensor = self.graph.Tensors(index)
         data = self.model.Buffers(tensor.Buffer()).DataAsNumpy()
         if tensor.Type() == tflite.TensorType.INT8:  # a file may hold weights of float networks in bytes
-            quantised, scales = data.view(np.int8).reshape(self.shape(index)), tensor.Quantization().ScaleAsNumpy()
+            quantized, scales = data.view(np.int8).reshape(self.shape(index)), tensor.Quantization().ScaleAsNumpy()
             axis = tensor.Quantization().QuantizedDimension()
-            extents = [-1 if place == axis else 1 for place in range(quantised.ndim)]
-            return quantised.astype(np.float32) * (scales if scales.size == 1 else scales.reshape(extents))
+            extents = [-1 if place == axis else 1 for place in range(quantized.ndim)]
+            return quantized.astype(np.float32) * (scales if scales.size == 1 else scales.reshape(extents))
         return data.view(np.float32).reshape(self.shape(index))
 
     def pads(self, padding: int, index: int, kernel: Any, strides: Any) -> list[int]:

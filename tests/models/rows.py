@@ -108,7 +108,7 @@ def _top(outputs: Outputs) -> object:
     return int(np.argmax(outputs[0]))
 
 
-def _labelled(name: str) -> Callable[[Path], Callable[[Outputs, int], bool]]:
+def _labeled(name: str) -> Callable[[Path], Callable[[Outputs, int], bool]]:
     def open_labels(data: Path) -> Callable[[Outputs, int], bool]:
         with np.load(data / f"{name}_eval.npz") as arrays:
             return _right_of(arrays["y"].tolist())
@@ -121,7 +121,7 @@ def _right_of(labels: Sequence[int]) -> Callable[[Outputs, int], bool]:
 
 
 def _array_row(model: str, name: str, vendor: Mapping[str, Vendor], scale: float = 1.0) -> Row:
-    return Row(model, _npz(name, "calib", scale), _npz(name, "eval", scale), _labelled(name), _top, vendor)
+    return Row(model, _npz(name, "calib", scale), _npz(name, "eval", scale), _labeled(name), _top, vendor)
 
 
 def _task_row(name: str, vendor: Mapping[str, Vendor], score: Score | None = None) -> Row:
@@ -215,7 +215,7 @@ ROWS: Mapping[str, Row] = {
 
 
 def load(row: Row, model_data: Path, batch: int = 1) -> Module:
-    """The optimised TOP module of a row."""
+    """The optimized TOP module of a row."""
     path, weights = model_data / row.model, None
     if path.is_dir():
         (weights,), (path,) = path.glob("*.caffemodel"), path.glob("*.prototxt")

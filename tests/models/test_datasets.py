@@ -17,7 +17,7 @@ def test_mnist_network_is_right_on_198_of_200(mnist_onnx: Path, model_data: Path
     assert right == 198
 
 
-def test_colour_images_have_their_channels_in_front(model_data: Path) -> None:
+def test_color_images_have_their_channels_in_front(model_data: Path) -> None:
     images, labels = evaluation_set("ic01", model_data)
     assert images.shape == (200, 3, 32, 32)
     assert labels.shape == (200,)

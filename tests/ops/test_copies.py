@@ -71,6 +71,6 @@ def test_padded_and_cut() -> None:
     assert np.array_equal(_carried_out(padded_copies(_node(op, [X], wanted)), [X], wanted.shape), wanted)
 
 
-def test_neighbours_that_step_alike_are_one_dimension() -> None:
+def test_neighbors_that_step_alike_are_one_dimension() -> None:
     copy = Copy(0, (2, 3, 1, 4), 0, (24, 4, 9, 1), 0, dense_strides((2, 3, 1, 4)))
     assert copy.axes() == [(2, 24, 12), (12, 1, 1)]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from tpuc.api import F32, LoweringNode, TensorType
 from tpuc.registry import Registry
-from tpuc_legalise.composer import largest_whole
-from tpuc_legalise.gathers import GatherElementsAny, GatherNDAny
+from tpuc_legalize.composer import largest_whole
+from tpuc_legalize.gathers import GatherElementsAny, GatherNDAny
 from tpuc_ops import top
 
 CHIP = Registry().get("tpuc.chips", "cv183x").description

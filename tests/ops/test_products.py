@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tpuc_ops import elementary, factorisation
+from tpuc_ops import elementary, factorization
 from tpuc_ops.convolution import convolve
 from tpuc_ops.products import einsum, matmul, right_factor
 from tpuc_ops.window import Window
@@ -112,7 +112,7 @@ def test_einsum(mode: str) -> None:
 def test_root_of_inverse(size: int) -> None:
     rows = np.random.default_rng(6).standard_normal((2, size, 2 * size + 3))
     matrix = rows @ rows.transpose(0, 2, 1) / size + 0.05 * np.eye(size)
-    root = factorisation.root_of_inverse(matrix)
+    root = factorization.root_of_inverse(matrix)
     assert not np.tril(root, -1).any()
     assert root.transpose(0, 2, 1) @ root @ matrix == pytest.approx(
         np.broadcast_to(np.eye(size), matrix.shape), abs=1e-9

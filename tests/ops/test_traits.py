@@ -8,7 +8,7 @@ import pytest
 from tpuc.api import Dialect, Op
 from tpuc_ops import top, tpu
 from tpuc_ops import traits as t
-from tpuc_ops.quantised import Product
+from tpuc_ops.quantized import Product
 
 RESHAPES = "Flatten Reshape Squeeze Unsqueeze"
 MOVES = f"{RESHAPES} Depth2Space Permute Slice Split Tile Upsample"

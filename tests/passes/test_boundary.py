@@ -202,7 +202,7 @@ def test_a_second_stored_form_keeps_the_casts() -> None:
 
 @each("dtype", [np.int8, np.uint8])
 @each("seed", range(12))
-def test_products_and_sums_of_integers_give_tables_of_normalised_pixels(dtype: type, seed: int) -> None:
+def test_products_and_sums_of_integers_give_tables_of_normalized_pixels(dtype: type, seed: int) -> None:
     random = np.random.default_rng(seed)
     mean, slope = random.uniform(0, 255), random.uniform(0.05, 3) * random.choice([-1, 1])
     point = 0 if dtype is np.int8 else int(random.integers(0, 200))

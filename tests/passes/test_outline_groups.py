@@ -375,7 +375,7 @@ def test_addresses_are_those_of_the_file(network: Callable[[str], Network]) -> N
     assert [int(at, 16) for at in filters] == [place(o.operands[1].defining) for o in products]
     biases = re.findall(r"ar\.add_saturate .* right=\[(0x\w+)\]", text)
     assert [int(at, 16) for at in biases] == [place(o.operands[2].defining) for o in products]
-    results = re.findall(r"quant\.requantise .* result=\[(0x\w+)\]", text)
+    results = re.findall(r"quant\.requantize .* result=\[(0x\w+)\]", text)
     *inner, last = products  # nobody reads the last one's result as bytes: its sums are made floats
     assert [int(at, 16) for at in results] == [place(o) for o in inner]
     sums, *_ = re.findall(r"ar\.cast .* result=\[0x\w+\]:f32 left=\[(0x\w+)\]:int32", text)

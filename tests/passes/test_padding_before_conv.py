@@ -24,7 +24,7 @@ def network(kernel: tuple[int, int], pads: tuple[int, int, int, int]) -> Module:
     return build.finish([("y", build.build(op, [build.values["x"], weight, bias], "y"))])
 
 
-def optimised(module: Module) -> Module:
+def optimized(module: Module) -> Module:
     session = Session()
     module = module.clone()
     session.manager(session.context()).run_pipeline("top-optimize", module)
@@ -46,7 +46,7 @@ def test_the_surplus_goes(
     rest: tuple[int, ...],
 ) -> None:
     before = network(kernel, pads)
-    after = optimised(before)
+    after = optimized(before)
     after.verify()
     ops = {operation.op.name: operation.op for operation in after.walk()}
     assert getattr(ops.get("top.Pad"), "paddings", None) == border
@@ -54,10 +54,10 @@ def test_the_surplus_goes(
     x = np.random.default_rng(1).uniform(-1, 1, (1, 2, 6, 5)).astype(np.float32)
     got, wanted = (Interpreter(module).run({"x": x})["y"] for module in (after, before))
     np.testing.assert_allclose(got, wanted, rtol=1e-6, atol=1e-6)  # the sums may be blocked in another way
-    assert [operation.op for operation in optimised(after).walk()] == [operation.op for operation in after.walk()]
+    assert [operation.op for operation in optimized(after).walk()] == [operation.op for operation in after.walk()]
 
 
 @pytest.mark.chip("bm1684x")
 def test_such_a_network_compiles(tmp_path: Path) -> None:
-    Session(chip="bm1684x", quantize="f16").deploy(optimised(network((1, 1), (1, 1, 1, 1))), tmp_path / "net.bmodel")
+    Session(chip="bm1684x", quantize="f16").deploy(optimized(network((1, 1), (1, 1, 1, 1))), tmp_path / "net.bmodel")
     assert (tmp_path / "net.bmodel").stat().st_size > 0

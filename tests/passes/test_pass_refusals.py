@@ -12,8 +12,8 @@ from tpuc.api import (
     CALIBRATION_TABLE,
     F32,
     LAYER_ERRORS,
-    QUANTISE_TABLE,
-    QUANTISED,
+    QUANTIZE_TABLE,
+    QUANTIZED,
     SAMPLES,
     CalibrationError,
     InvalidModel,
@@ -31,10 +31,10 @@ from tpuc.api import (
 from tpuc.registry import Registry
 from tpuc_accuracy.analysis.split_error import SplitError
 from tpuc_lower.convert_top_to_tpu import ConvertTopToTpu
-from tpuc_lower.import_quantize_table import ImportQuantiseTable
+from tpuc_lower.import_quantize_table import ImportQuantizeTable
 from tpuc_lower.target.kernels import find_kernel
 from tpuc_ops import top
-from tpuc_prequantized.stored_weights import dequantise_weights
+from tpuc_prequantized.stored_weights import dequantize_weights
 from tpuc_quantize.importing.import_calibration import ImportCalibration
 from tpuc_quantize.remedies.correct_bias import CorrectBias
 from tpuc_quantize.scaling.migrate_outliers import MigrateOutliers
@@ -59,10 +59,10 @@ def surroundings(results: dict[ResultKey[Any], Any] | None = None) -> PassContex
     )
 
 
-def test_a_quantise_table_is_named() -> None:
+def test_a_quantize_table_is_named() -> None:
     with pytest.raises(UsageError) as caught:
-        ImportQuantiseTable().run(network(), surroundings())
-    assert str(caught.value) == "pass 'import-quantise-table' needs a file: import-quantise-table{table=FILE}"
+        ImportQuantizeTable().run(network(), surroundings())
+    assert str(caught.value) == "pass 'import-quantize-table' needs a file: import-quantize-table{table=FILE}"
 
 
 @each(
@@ -74,27 +74,27 @@ def test_a_quantise_table_is_named() -> None:
         ("v4 F16", "mode 'F16' is not one of f32, int8; choose another"),
     ],
 )
-def test_lines_of_a_quantise_table(line: str, sentence: str, tmp_path: Path) -> None:
+def test_lines_of_a_quantize_table(line: str, sentence: str, tmp_path: Path) -> None:
     table = tmp_path / "qtable"
     table.write_text(f"# remark\nv3 F32\n{line}\n")
     with pytest.raises(CalibrationError) as caught:
-        ImportQuantiseTable(str(table)).run(network(), surroundings())
+        ImportQuantizeTable(str(table)).run(network(), surroundings())
     assert str(caught.value) == f"{table}:3: {sentence}"
 
 
-def test_a_quantise_table_that_is_no_text(tmp_path: Path) -> None:
+def test_a_quantize_table_that_is_no_text(tmp_path: Path) -> None:
     table = tmp_path / "qtable"
     table.write_bytes(b"# remark\nv3 \x80F32\n")
     with pytest.raises(CalibrationError) as caught:
-        ImportQuantiseTable(str(table)).run(network(), surroundings())
+        ImportQuantizeTable(str(table)).run(network(), surroundings())
     assert str(caught.value) == f"{table}: is not a text file (byte 12). Give --quantize-table lines 'op_name mode'."
 
 
-def test_lines_of_a_quantise_table_that_fit(tmp_path: Path) -> None:
+def test_lines_of_a_quantize_table_that_fit(tmp_path: Path) -> None:
     (tmp_path / "qtable").write_text("v3 F32 # the first\n\nv4 int8\n")
     context = surroundings()
-    assert not ImportQuantiseTable(str(tmp_path / "qtable")).run(network(), context)
-    assert context.result(QUANTISE_TABLE) == {"v3": "f32", "v4": "int8"}
+    assert not ImportQuantizeTable(str(tmp_path / "qtable")).run(network(), context)
+    assert context.result(QUANTIZE_TABLE) == {"v3": "f32", "v4": "int8"}
 
 
 def test_migration_needs_samples() -> None:
@@ -121,9 +121,9 @@ def test_integers_without_a_calibration_table() -> None:
     )
 
 
-def test_layers_are_compared_with_a_quantised_module_on_samples() -> None:
+def test_layers_are_compared_with_a_quantized_module_on_samples() -> None:
     sample = {"v0": np.zeros((1, 3, 4, 4), np.float32)}
-    for results in ({}, {QUANTISED: network()}, {SAMPLES: [sample]}):
+    for results in ({}, {QUANTIZED: network()}, {SAMPLES: [sample]}):
         with pytest.raises(UsageError) as caught:
             SplitError().run(network(), surroundings(results))
         assert str(caught.value) == "pass 'split-error' needs a quantized module and samples: use `tpuc compare`"
@@ -132,7 +132,7 @@ def test_layers_are_compared_with_a_quantised_module_on_samples() -> None:
     for operation in other.main.operations:
         operation.location = Location((f"other_{operation.name}",))
     with pytest.raises(CalibrationError) as caught:
-        SplitError().run(network(), surroundings({QUANTISED: other, SAMPLES: [sample]}))
+        SplitError().run(network(), surroundings({QUANTIZED: other, SAMPLES: [sample]}))
     assert str(caught.value) == (
         "modules 'network' and 'other' have no value name in common; compare a TOP module with the TPU module lowered "
         "from it"
@@ -159,12 +159,12 @@ def test_a_bias_of_integers_needs_scales() -> None:
     with pytest.raises(
         InvalidModel, match=r"op 'v3' \(top.Conv\): its bias is stored as integers, but its operand and"
     ):
-        dequantise_weights(module)
+        dequantize_weights(module)
 
 
 def test_layers_without_a_name_are_not_compared() -> None:
     module = network()
-    context = surroundings({QUANTISED: module.clone(), SAMPLES: [{"v0": np.zeros((1, 3, 4, 4), np.float32)}]})
+    context = surroundings({QUANTIZED: module.clone(), SAMPLES: [{"v0": np.zeros((1, 3, 4, 4), np.float32)}]})
     (conv, relu) = [operation for operation in module.main.operations if operation.op.name in ("top.Conv", "top.Relu")]
     conv.location = Location()
     with pytest.raises(CalibrationError, match="have no value name in common"):
@@ -177,7 +177,7 @@ def test_layers_without_a_name_are_not_compared() -> None:
 def test_ops_without_lowering_are_named_together() -> None:
     with pytest.raises(Unsupported) as caught:
         ConvertTopToTpu().run(network(), surroundings())
-    none = "int8 on newchip: the chip has no lowering for it, and no legalisation is known"
+    none = "int8 on newchip: the chip has no lowering for it, and no legalization is known"
     assert str(caught.value) == (
         f"node 'v3': top.Conv {none} (and 1 more: node 'v4': top.Relu {none}). Change the node, choose another mode "
         "for it, or another chip."

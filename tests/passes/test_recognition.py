@@ -1,4 +1,4 @@
-"""Activations, normalisations and softmax that networks spell out become the ops of that name, with the same values."""
+"""Activations, normalizations and softmax that networks spell out become the ops of that name, with the same values."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_the_tanh_of_a_gelu_is_kept() -> None:
     assert [op.op for op in module.main.operations if isinstance(op.op, top.GELU)] == [top.GELU(approx_mode="tanh")]
 
 
-# Normalisations
+# Normalizations
 
 SHAPE = (2, 5, 12)
 
@@ -140,9 +140,9 @@ def mean(axes: tuple[int, ...], keepdims: bool = True) -> top.Reduce:
 
 
 def plain_norm(net: Network, x: Value, axes: tuple[int, ...] = (-1,), square: str = "pow") -> Value:
-    centred = net.op(top.Sub(), x, net.op(mean(axes), x))
-    squares = net.op(top.Pow(exponent=2.0), centred) if square == "pow" else net.op(top.Mul(), centred, centred)
-    return net.op(top.Div(), centred, chain(net, squares, mean(axes), plus(1e-5), top.Sqrt()))
+    centered = net.op(top.Sub(), x, net.op(mean(axes), x))
+    squares = net.op(top.Pow(exponent=2.0), centered) if square == "pow" else net.op(top.Mul(), centered, centered)
+    return net.op(top.Div(), centered, chain(net, squares, mean(axes), plus(1e-5), top.Sqrt()))
 
 
 def torch_norm(net: Network, x: Value) -> Value:
@@ -163,8 +163,8 @@ def fast_norm(net: Network, x: Value, axis: int, weight: Value, bias: Value) -> 
     inverse = chain(
         net, variance, top.MaxConst(const_val=0.0), top.Reshape(shape=kept), plus(1e-6), top.Sqrt(), top.Reciprocal()
     )
-    centred = net.op(top.Sub(), x, net.op(top.Reshape(shape=kept), average))
-    return net.op(top.Add(), net.op(top.Mul(), centred, net.op(top.Mul(), inverse, weight)), bias)
+    centered = net.op(top.Sub(), x, net.op(top.Reshape(shape=kept), average))
+    return net.op(top.Add(), net.op(top.Mul(), centered, net.op(top.Mul(), inverse, weight)), bias)
 
 
 def affine(net: Network, x: Value, *shape: int) -> Value:
@@ -241,13 +241,13 @@ NORMS: dict[str, tuple[Spell, list[str]]] = {
 
 
 @each("name", NORMS)
-def test_normalisations(name: str) -> None:
+def test_normalizations(name: str) -> None:
     spell, expected = NORMS[name]
     net = Network(*SHAPE)
     assert canonicalized(net.finish(spell(net, net.op(times(3.0), net.input))))[1:] == expected
 
 
-def test_weights_and_eps_of_a_normalisation() -> None:
+def test_weights_and_eps_of_a_normalization() -> None:
     net = Network(*SHAPE)
     weight, bias = net.weight(1, 1, 12), net.weight(12)
     module = net.finish(fast_norm(net, net.input, 2, weight, bias))

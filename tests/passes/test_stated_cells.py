@@ -16,7 +16,7 @@ from tpuc.schedule import PassManager
 from tpuc_driver.session import Session
 from tpuc_lower.target.results import MODE
 from tpuc_ops import top
-from tpuc_ops.quant.casts import Dequantise, Quantise
+from tpuc_ops.quant.casts import Dequantize, Quantize
 from tpuc_testing import uniform
 from tpuc_testing.kernel_conformance import Operand, Sample, sample_module
 
@@ -45,14 +45,14 @@ def _ops() -> list[type[Op]]:
 def _lowered_ops(chip: str) -> dict[type[Op], type[object]]:
     """What lowers ops in a chip's mode for quantized networks."""
     description = REGISTRY.get("tpuc.chips", chip).description
-    cells = {op: REGISTRY.lowering(description, op, description.quantised_mode) for op in _ops()}
+    cells = {op: REGISTRY.lowering(description, op, description.quantized_mode) for op in _ops()}
     return {op: type(cell.value) for op, cell in cells.items() if cell is not None}
 
 
 LOWERED = {
     name: _lowered_ops(name)
     for name in REGISTRY.names("tpuc.chips")
-    if REGISTRY.get("tpuc.chips", name).description.quantised_mode not in FLOAT_MODES
+    if REGISTRY.get("tpuc.chips", name).description.quantized_mode not in FLOAT_MODES
 }
 CHIPS = [name for name, cells in LOWERED.items() if cells not in [LOWERED[other] for other in LOWERED if other < name]]
 """One of all chips with the same lowerings."""
@@ -115,15 +115,15 @@ def stated(sample: Sample) -> Stated | None:
         not 0 < largest < 1e6
         or not result.ndim
         or len(operation.results) > 1
-        or isinstance(operation.op, (Quantise, Dequantise))
+        or isinstance(operation.op, (Quantize, Dequantize))
     ):
         return None
     scale = float(np.float32(largest / 127 / CLIPPED))
     for one in list(floats.main.operations):
         if isinstance(one.op, NetworkInput) and one.name in scales:
-            _insert(one, Quantise(round_mode="HalfToEven"), Uniform(ScalarType("i8"), F32, scales[one.name]))
+            _insert(one, Quantize(round_mode="HalfToEven"), Uniform(ScalarType("i8"), F32, scales[one.name]))
     operation.result.type = operation.result.tensor.with_element(Uniform(ScalarType("i8"), F32, scale))
-    _insert(operation, Dequantise(), F32)
+    _insert(operation, Dequantize(), F32)
     floats.main.update_type()
     return Stated(floats, given, np.clip(np.rint(result / scale), -128, 127) * scale, scale)
 
@@ -131,7 +131,7 @@ def stated(sample: Sample) -> Stated | None:
 def _insert(anchor: Operation, op: Op, element: Any) -> None:
     """A cast behind an operation, whose result others read then."""
     value = anchor.result
-    name = f"{value.name}_{'real' if isinstance(op, Dequantise) else 'q'}"
+    name = f"{value.name}_{'real' if isinstance(op, Dequantize) else 'q'}"
     cast = Operation(op, [value], [TensorType(value.tensor.dims, element)], Location((name,)))
     value.replace_with(cast.result)
     cast.set_operand(0, value)
@@ -142,12 +142,12 @@ def _insert(anchor: Operation, op: Op, element: Any) -> None:
 def steps_off(case: Stated, op: Op, chip: str) -> float | None:
     """How far the lowered op is from the stated meaning; None where the chip refuses it."""
     description, module = REGISTRY.get("tpuc.chips", chip).description, case.module.clone()
-    cell = REGISTRY.lowering(description, op, description.quantised_mode)
+    cell = REGISTRY.lowering(description, op, description.quantized_mode)
     if cell is None:
         return None
-    context = Session(REGISTRY, chip=chip).context({MODE: description.quantised_mode})
+    context = Session(REGISTRY, chip=chip).context({MODE: description.quantized_mode})
     try:
-        PassManager(context).run(module, ["legalise", "convert-top-to-tpu"], "lower")
+        PassManager(context).run(module, ["legalize", "convert-top-to-tpu"], "lower")
     except TpucError:
         return None
     (got,) = Interpreter(module).run(case.inputs).values()

@@ -29,7 +29,7 @@ from tpuc_driver.session import Session
 from tpuc_lower.lowering.cells import Cells
 from tpuc_lower.target.results import MODE
 from tpuc_ops import top, tpu
-from tpuc_ops.quant.casts import Dequantise, Quantise
+from tpuc_ops.quant.casts import Dequantize, Quantize
 from tpuc_testing.kernel_conformance import Sample, sample_module
 
 from tests.families import each
@@ -73,9 +73,9 @@ def network() -> Module:
     """An input in steps of 0.05, and the same in the stated type, as floats."""
     module, _ = sample_module({"y": Sample(top.Abs(), [X])}, Registry())
     entry, operation = (one for one in module.main.operations if isinstance(one.op, (top.Input, top.Abs)))
-    _behind(entry, Quantise(round_mode="HalfToEven"), OPERAND)
+    _behind(entry, Quantize(round_mode="HalfToEven"), OPERAND)
     operation.result.type = operation.result.tensor.with_element(STATED)
-    _behind(operation, Dequantise(), F32)
+    _behind(operation, Dequantize(), F32)
     module.main.update_type()
     return module
 

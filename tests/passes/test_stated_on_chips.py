@@ -1,4 +1,4 @@
-"""A network whose casts state its quantisation, on chips: what ONNX Runtime gives."""
+"""A network whose casts state its quantization, on chips: what ONNX Runtime gives."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ class Network:
     def stored(self, value: str, scale: float, zero: int) -> str:
         """The value through unsigned bytes."""
         parameters = self.scaled(value, scale, np.array(zero, np.uint8))
-        quantised = self.do("QuantizeLinear", [value, *parameters], f"{value}_q")
-        return self.do("DequantizeLinear", [quantised, *parameters], f"{value}_dq")
+        quantized = self.do("QuantizeLinear", [value, *parameters], f"{value}_q")
+        return self.do("DequantizeLinear", [quantized, *parameters], f"{value}_dq")
 
     def weight(self, name: str, array: Array, scale: float, zero: int = 0) -> str:
         parameters = self.scaled(name, scale, np.array(zero, array.dtype))

@@ -18,7 +18,7 @@ from tpuc_driver.session import Session
 from tests.chips.floats import run_on_floats
 from tests.families import each
 from tests.frontends.onnx.networks import node
-from tests.frontends.quantised.networks import session_options
+from tests.frontends.quantized.networks import session_options
 
 Array = NDArray[Any]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 NAMES: Mapping[str, str] = {
     "tpuc.importers": "onnx.stray",
     "tpuc.lowerings": "bm1684x.stray",
-    "tpuc.legalisations": "any.stray",
+    "tpuc.legalizations": "any.stray",
     "tpuc.kernels": "bm1684x.stray",
     "tpuc.cpu_functions": "bm1684x.Stray",
 }

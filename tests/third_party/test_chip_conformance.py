@@ -15,7 +15,7 @@ from toy_chip.container import read_file, write_file
 from toy_chip.kernels import ReluKernel
 from tpuc.api import BrokenPromise, HazardError, Instruction, Node, Phase, PlacedTile, Region
 from tpuc_ops import tpu
-from tpuc_testing import integers, quantised, quantised_element
+from tpuc_testing import integers, quantized, quantized_element
 from tpuc_testing.chip_conformance import ChipConformance
 from tpuc_testing.kernel_conformance import Sample
 from tpuc_testing.packages import offers_of
@@ -23,11 +23,11 @@ from tpuc_testing.packages import offers_of
 from tests.families import each
 from tests.third_party.distributions import ROOT, TOY_CHIP
 
-BYTES = quantised_element("int8", 0.05)
+BYTES = quantized_element("int8", 0.05)
 
 
 def relu(rows: int) -> Sample:
-    x = quantised(integers(2, 11, rows, 5), 0.05)
+    x = quantized(integers(2, 11, rows, 5), 0.05)
     return Sample(tpu.Relu(relu_limit=4.0), [x], BYTES, tilings=[{"n": 1}, {"h": 2}])
 
 

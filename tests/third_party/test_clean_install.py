@@ -102,7 +102,7 @@ def test_every_command_that_looks_into_files_knows_the_toy_chip(installed: Insta
         installed.environment.run("tpuc", command, "digits.toy", folder=installed.work / "before")
         for command in ("disasm", "profile")
     )
-    assert {"LoadBlock", "Conv", "Requantise", "Store"} <= {line.split()[5] for line in disasm.stdout.splitlines()}
+    assert {"LoadBlock", "Conv", "Requantize", "Store"} <= {line.split()[5] for line in disasm.stdout.splitlines()}
     assert profile.returncode == 0, profile.stderr
     note = profile.stdout.splitlines()[1]
     assert note == "profile 'manual': cycles from the toy's manual; there is no other source"

@@ -20,7 +20,7 @@ from tests.third_party.distributions import ROOT
 
 KINDS = sorted(kinds())
 OTHERS = {
-    "op": {"tpuc.importers": ["onnx.my_own"], "tpuc.legalisations": ["any.my_own"]},
+    "op": {"tpuc.importers": ["onnx.my_own"], "tpuc.legalizations": ["any.my_own"]},
     "lowering": {"tpuc.importers": ["onnx.my_own"], "tpuc.lowerings": ["cv183x.my_own"]},
     "kernel": {
         "tpuc.importers": ["onnx.my_own"],

@@ -36,7 +36,7 @@ CompileGraph = Callable[..., Compiled]
 
 @dataclass(frozen=True)
 class Trained:
-    """A calibrated network with labelled images."""
+    """A calibrated network with labeled images."""
 
     module: Module
     table: Any
@@ -144,7 +144,7 @@ def test_a_reduction_runs_through_first_middle_and_last(compile_graph: CompileGr
     lines = compiled.session.chip.load(compiled.data).disassemble().splitlines()
     phases = [line.rsplit("=", 1)[1] for line in lines if " Conv " in line]
     assert phases.count("True") > phases.count("False") > 0
-    assert sum(" Requantise " in line for line in lines) == phases.count("False")
+    assert sum(" Requantize " in line for line in lines) == phases.count("False")
 
 
 def test_cutting_rows_and_columns_meets_padding_strides_and_dilation(compile_graph: CompileGraph) -> None:

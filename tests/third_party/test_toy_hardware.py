@@ -165,14 +165,14 @@ def test_conv_sums_wrap_at_32_bits() -> None:
 
 
 @pytest.mark.parametrize("dtype", [I8, U8])
-def test_requantise(dtype: DType) -> None:
+def test_requantize(dtype: DType) -> None:
     source, result = Operand(0, (1, 10, 2, 3), I32), Operand(256, (1, 10, 2, 3), dtype)
     x = filled(source.shape, I32)
-    requantise = isa.Requantise(result, source, 512, 3)
+    requantize = isa.Requantize(result, source, 512, 3)
     bias, multiplier = filled((10,), I32, 2), filled((10,), I32, 3)
     shift = np.arange(20, 30)
     parameters = np.stack([bias, multiplier, shift], axis=1).reshape(1, 10, 1, 3)
-    machine = run(requantise, source=(source, x), parameters=(requantise.parameter_operand, parameters))
+    machine = run(requantize, source=(source, x), parameters=(requantize.parameter_operand, parameters))
     low, high = (-128, 127) if dtype is I8 else (0, 255)
 
     def expected(n: int, c: int, h: int, w: int) -> int:
@@ -184,9 +184,9 @@ def test_requantise(dtype: DType) -> None:
 
 def test_the_bias_saturates_the_sum() -> None:
     source, result = Operand(0, (1, 1, 1, 1), I32), Operand(8, (1, 1, 1, 1), U8)
-    requantise = isa.Requantise(result, source, 512)
+    requantize = isa.Requantize(result, source, 512)
     parameters = np.array([2**31 - 1, 1, 24]).reshape(1, 1, 1, 3)
-    machine = run(requantise, source=(source, np.array(10**9)), parameters=(requantise.parameter_operand, parameters))
+    machine = run(requantize, source=(source, np.array(10**9)), parameters=(requantize.parameter_operand, parameters))
     assert machine.read(result).item() == 128  # 2**31 - 1 over 2**24; the wrapped sum would be negative
 
 
@@ -258,27 +258,27 @@ def test_clamp_works_in_place() -> None:
 
 
 @pytest.mark.parametrize("dtype", [I8, U8])
-def test_quantise_rounds_halves_away_from_zero(dtype: DType) -> None:
+def test_quantize_rounds_halves_away_from_zero(dtype: DType) -> None:
     x = np.array([0.5, -0.5, 1.5, -1.5, 2.4999, 1e9, -1e9, np.nan, 63.75], np.float32).reshape(1, 9, 1, 1)
     source, result = Operand(0, x.shape, F32), Operand(64, x.shape, dtype)
-    machine = run(isa.Quantise(result, source, 1.0), source=(source, x))
+    machine = run(isa.Quantize(result, source, 1.0), source=(source, x))
     low, high = (-128, 127) if dtype is I8 else (0, 255)
     expected = [clip(value, low, high) for value in (1, -1, 2, -2, 2, 10**9, -(10**9), 0, 64)]
     assert machine.read(result).reshape(-1).tolist() == expected
 
 
-def test_quantise_multiplies_in_single_precision() -> None:
+def test_quantize_multiplies_in_single_precision() -> None:
     source, result = Operand(0, (1, 1, 1, 1), F32), Operand(64, (1, 1, 1, 1), I8)
     x, factor = np.float32(0.7), float(np.float32(1 / 0.2))
     assert float(x) * factor < 3.5  # in double precision it would be 3
-    machine = run(isa.Quantise(result, source, factor), source=(source, np.asarray(x)))
+    machine = run(isa.Quantize(result, source, factor), source=(source, np.asarray(x)))
     assert machine.read(result).item() == 4
 
 
-def test_dequantise() -> None:
+def test_dequantize() -> None:
     source, result = Operand(0, (1, 9, 2, 2), I8), Operand(64, (1, 9, 2, 2), F32)
     x, scale = filled(source.shape, I8), float(np.float32(0.1))
-    machine = run(isa.Dequantise(result, source, scale, 5), source=(source, x))
+    machine = run(isa.Dequantize(result, source, scale, 5), source=(source, x))
     expected = each(result.shape, lambda *at: (int(x[at]) - 5) * scale).astype(np.float32)
     assert np.array_equal(machine.read(result), expected)
 
@@ -355,13 +355,13 @@ ONE = Operand(8, (1, 2, 3, 4), I8)
 EXAMPLES: tuple[ToyInstruction, ...] = (
     isa.Fill(ONE, 2.5),
     isa.Conv(ONE, ONE, 24, Window((3, 2), (2, 1), (0, 1, 2, 3), (1, 4)), accumulate=True),
-    isa.Requantise(ONE, ONE, 64, -7),
+    isa.Requantize(ONE, ONE, 64, -7),
     isa.MaxPool(ONE, ONE, POOL),
     isa.AveragePool(ONE, ONE, POOL, 77, 9),
     isa.Add(ONE, ONE, ONE, (3, -4), (5, 6)),
     isa.Clamp(ONE, ONE, -8, 7),
-    isa.Quantise(ONE, ONE, 0.125, 3),
-    isa.Dequantise(ONE, ONE, 0.125, 3),
+    isa.Quantize(ONE, ONE, 0.125, 3),
+    isa.Dequantize(ONE, ONE, 0.125, 3),
     isa.Softmax(ONE, ONE, 0.5),
     isa.Load(ONE, Strided(DDR_BASE, (1, 2, 3, 4), (24, 12, 4, 1), I8)),
     isa.Store(Strided(DDR_BASE, (1, 2, 3, 4), (24, 12, 4, 1), I8), ONE),

@@ -106,9 +106,9 @@ def test_foreign_cells_refuse_zero_points_too(chip: str) -> None:
 
 def test_values_that_are_never_negative_are_unsigned() -> None:
     description = CHIP.description
-    signed = description.quantise(tensor(Calibrated(F32, -1.0, 2.0)), "int8", "x")
-    unsigned = description.quantise(tensor(Calibrated(F32, 0.0, 2.0)), "int8", "x")
+    signed = description.quantize(tensor(Calibrated(F32, -1.0, 2.0)), "int8", "x")
+    unsigned = description.quantize(tensor(Calibrated(F32, 0.0, 2.0)), "int8", "x")
     assert signed.uniform == Uniform(ScalarType("i8"), F32, 2.0 / 128)
     assert unsigned.uniform == Uniform(ScalarType("u8"), F32, 2.0 / 255)
     with pytest.raises(CalibrationError, match="value 'x' has no calibration"):
-        description.quantise(tensor(F32), "int8", "x")
+        description.quantize(tensor(F32), "int8", "x")

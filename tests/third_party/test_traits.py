@@ -15,7 +15,7 @@ from tpuc.interpreter import Interpreter
 from tpuc_ops import top
 from tpuc_ops.traits import Differentiable, Homogeneous, KeepsSign, Rearranges, TakesResultRange
 from tpuc_optimize.channel_links import find_links
-from tpuc_prequantized.absorb_quantization import AbsorbQuantisation
+from tpuc_prequantized.absorb_quantization import AbsorbQuantization
 from tpuc_quantize.ranges.bounds import bounds_of
 
 from tests.passes.accuracy.test_gradients import slope
@@ -119,9 +119,9 @@ def stated(op: Op) -> Module:
 def test_integers_are_moved_as_they_are(op: Op, is_moved: bool) -> None:
     module, x = stated(op), np.random.default_rng(0).uniform(-3, 3, SHAPE).astype(np.float32)
     (before,) = Interpreter(module).run({"v0": x}).values()
-    AbsorbQuantisation().run(module, CONTEXT)
+    AbsorbQuantization().run(module, CONTEXT)
     (found,) = [operation for operation in module.walk() if operation.op == op]
-    assert found.result.tensor.is_quantised == is_moved
+    assert found.result.tensor.is_quantized == is_moved
     (after,) = Interpreter(module).run({"v0": x}).values()
     np.testing.assert_array_equal(after, before)
 

@@ -66,8 +66,8 @@ from tpuc.api.kernel import broadcast_views as broadcast_views
 from tpuc.api.kernel import default_box as default_box
 from tpuc.api.kernel import elementwise_view as elementwise_view
 from tpuc.api.kernel import window as window
-from tpuc.api.legalisation import Legalisation as Legalisation
-from tpuc.api.legalisation import LegalisationBuilder as LegalisationBuilder
+from tpuc.api.legalization import Legalization as Legalization
+from tpuc.api.legalization import LegalizationBuilder as LegalizationBuilder
 from tpuc.api.lowering import NO_LOWERING as NO_LOWERING
 from tpuc.api.lowering import Lowering as Lowering
 from tpuc.api.lowering import LoweringBuilder as LoweringBuilder
@@ -85,7 +85,7 @@ from tpuc.api.planning import PoolInfo as PoolInfo
 from tpuc.api.table import API_VERSION as API_VERSION
 from tpuc.api.table import ImporterTable as ImporterTable
 from tpuc.api.table import KernelTable as KernelTable
-from tpuc.api.table import LegalisationTable as LegalisationTable
+from tpuc.api.table import LegalizationTable as LegalizationTable
 from tpuc.api.table import LoweringTable as LoweringTable
 from tpuc.api.table import Table as Table
 from tpuc.api.table import import_modules as import_modules
@@ -240,9 +240,9 @@ from tpuc.schedule.results import CONSTANTS as CONSTANTS
 from tpuc.schedule.results import LAYER_ERRORS as LAYER_ERRORS
 from tpuc.schedule.results import MEMORY_PLAN as MEMORY_PLAN
 from tpuc.schedule.results import POSTPROCESS as POSTPROCESS
-from tpuc.schedule.results import QUANTISE_SEARCH as QUANTISE_SEARCH
-from tpuc.schedule.results import QUANTISE_TABLE as QUANTISE_TABLE
-from tpuc.schedule.results import QUANTISED as QUANTISED
+from tpuc.schedule.results import QUANTIZE_SEARCH as QUANTIZE_SEARCH
+from tpuc.schedule.results import QUANTIZE_TABLE as QUANTIZE_TABLE
+from tpuc.schedule.results import QUANTIZED as QUANTIZED
 from tpuc.schedule.results import RECORDED as RECORDED
 from tpuc.schedule.results import SAMPLES as SAMPLES
 from tpuc.schedule.results import STORED_INPUTS as STORED_INPUTS

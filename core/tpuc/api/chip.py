@@ -55,7 +55,7 @@ def mode_bits(mode: str) -> int:
 class ChipDescription:
     """Facts about a chip, without logic. The plugin cites their sources.
 
-    `modes`: quantization modes by name. `quantised_element(tensor type, mode, divisor, value name)` gives the element
+    `modes`: quantization modes by name. `quantized_element(tensor type, mode, divisor, value name)` gives the element
     type in which a calibrated value is stored. `symmetric_divisor` of signed activations is 128 unless the user asks
     for another. `suffix`: of the compiled file. `ddr_base`, `ddr_alignment` in bytes.
 
@@ -86,7 +86,7 @@ class ChipDescription:
     lmem_bytes: int
     ddr_base: int
     ddr_alignment: int
-    quantised_element: Callable[[TensorType, str, int, str], ElementType]
+    quantized_element: Callable[[TensorType, str, int, str], ElementType]
     families: tuple[str, ...] = ()
     lowering_families: tuple[str, ...] = ()
     clock_hz: int = 1_000_000_000
@@ -103,9 +103,9 @@ class ChipDescription:
     cores: int = 1
     keeps_state: bool = False
 
-    def quantise(self, type: TensorType, mode: str, name: str) -> TensorType:
+    def quantize(self, type: TensorType, mode: str, name: str) -> TensorType:
         """The stored type of a calibrated value in an integer mode."""
-        return type.with_element(self.quantised_element(type, mode, self.symmetric_divisor, name))
+        return type.with_element(self.quantized_element(type, mode, self.symmetric_divisor, name))
 
     @property
     def owners(self) -> tuple[str, ...]:
@@ -132,7 +132,7 @@ class ChipDescription:
         """The integer widths of its modes, ascending; 8 where it states none."""
         return tuple(sorted({mode_bits(mode) for mode in self.modes} - {0})) or (8,)
 
-    def quantised_mode_of(self, bits: int) -> str:
+    def quantized_mode_of(self, bits: int) -> str:
         """The mode for networks that are already quantized to `bits`: the narrowest integers that hold them, else the
         widest; with zero points where the chip supports them.
         """
@@ -140,9 +140,9 @@ class ChipDescription:
         return f"int{width}-asym" if f"int{width}-asym" in self.modes else f"int{width}"
 
     @property
-    def quantised_mode(self) -> str:
+    def quantized_mode(self) -> str:
         """The mode for networks that are already quantized to 8 bits."""
-        return self.quantised_mode_of(8)
+        return self.quantized_mode_of(8)
 
     def check_states(self, module: Module) -> None:
         """Raise Unsupported for state that the chip does not keep."""

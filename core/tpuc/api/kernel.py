@@ -155,7 +155,7 @@ class Phase(enum.Enum):
 
 @dataclass(frozen=True)
 class PackedConstant:
-    """Packed constants of a kernel (filters, biases, quantisation tables), one block per tile of `axes`.
+    """Packed constants of a kernel (filters, biases, quantization tables), one block per tile of `axes`.
 
     A block is bytes per lane; `broadcast` blocks hold one lane's bytes that go to every lane. `alignment` in bytes
     within a lane, 0 for that of local memory; constants of a kernel lie behind one another in its order.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 OpT = TypeVar("OpT", bound=Op)
 
 
-NO_LOWERING = "the chip has no lowering for it, and no legalisation is known"
+NO_LOWERING = "the chip has no lowering for it, and no legalization is known"
 """The reason for refusing an op that has no lowering."""
 
 
@@ -56,13 +56,13 @@ class LoweringNode(Node[OpT_co]):
     made_of: tuple[tuple[int, Node[Op]] | None, ...] = ()
     read_as_f32: bool = False
 
-    def quantised_result_type(self, index: int = 0) -> TensorType:
+    def quantized_result_type(self, index: int = 0) -> TensorType:
         """The result's type as the chip stores it in the int8 modes, from its calibration.
 
         Raises CalibrationError when the value was not calibrated.
         """
         assert self.chip is not None
-        return self.chip.quantise(self.result_types[index], self.mode, self.name)
+        return self.chip.quantize(self.result_types[index], self.mode, self.name)
 
     def float_result_type(self, index: int = 0) -> TensorType:
         """The result's type in a float mode (f32 in the int8 modes)."""

@@ -64,10 +64,10 @@ class LoweringTable(Table):
         return register
 
 
-class LegalisationTable(Table):
+class LegalizationTable(Table):
     """TOP op → the ops that replace it on chips that do not compute it."""
 
-    def legalises(self, *ops: type[Op]) -> Callable[[type[CellT]], type[CellT]]:
+    def legalizes(self, *ops: type[Op]) -> Callable[[type[CellT]], type[CellT]]:
         """Class decorator: register an instance for each of `ops`."""
         return self._registers(ops)
 

@@ -45,7 +45,7 @@ class Preprocess:
     pad_type: Literal["center", "normal"] = "center"
     interpolation: str | None = None
 
-    def normalise(self, pixels: NDArray[Any]) -> NDArray[np.float32]:
+    def normalize(self, pixels: NDArray[Any]) -> NDArray[np.float32]:
         """`[..., c]`: pixels minus mean, times scale, each step rounded to float32, exactly as compiled files
         compute it.
         """

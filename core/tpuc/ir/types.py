@@ -163,7 +163,7 @@ class TensorType:
         return self.element
 
     @property
-    def is_quantised(self) -> bool:
+    def is_quantized(self) -> bool:
         """True if the tensor stores integers with a scale."""
         return isinstance(self.element, (Uniform, UniformPerAxis))
 

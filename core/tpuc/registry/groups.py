@@ -93,7 +93,7 @@ GROUPS: Mapping[str, Group] = {
             holds=("description", "tpuc.api.chip:ChipDescription"),
         ),
         Group("tpuc.lowerings", "lowering", owners="tpuc.chips"),
-        Group("tpuc.legalisations", "legalisation", owners="tpuc.chips"),
+        Group("tpuc.legalizations", "legalization", owners="tpuc.chips"),
         Group("tpuc.kernels", "kernel", owners="tpuc.chips"),
         Group("tpuc.cpu_functions", "CPU function", "tpuc.api.cpu:CpuFunction"),
         Group("tpuc.passes", "pass", "tpuc.schedule.passes:Pass", is_class=True, states="name"),

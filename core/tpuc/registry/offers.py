@@ -34,7 +34,7 @@ class Offer:
     @property
     def is_ours(self) -> bool:
         """True if the package is part of tpuc itself."""
-        return normalise(self.package) == OURS
+        return normalize(self.package) == OURS
 
     def load(self) -> Any:
         """Import the object; raises whatever the plugin raises."""
@@ -50,10 +50,10 @@ class Offer:
         """True if `--with NAME` selects this offer: by package, whole entry name, or the provider part of a table."""
         parts = self.name.split(".", 2)
         provider = parts[2] if len(parts) == 3 else None
-        return normalise(name) == normalise(self.package) or name in (self.name, provider)
+        return normalize(name) == normalize(self.package) or name in (self.name, provider)
 
 
-def normalise(package: str) -> str:
+def normalize(package: str) -> str:
     """A normalized package name: case is ignored, and `-`, `_` and `.` are the same."""
     return re.sub(r"[-_.]+", "-", package).lower()
 
@@ -90,10 +90,10 @@ def scan_installed() -> Scan:
             if not isinstance(error, UnicodeDecodeError) or _SECTION.encode() in error.object:
                 unreadable.append(_unreadable(distribution, error))
             continue
-        if normalise(package) not in seen:  # a second copy further down the path is never imported
+        if normalize(package) not in seen:  # a second copy further down the path is never imported
             offers += [Offer(point.group, point.name, package, version, point.value) for point in found]
-        seen.add(normalise(package))
-    order = sorted(offers, key=lambda offer: (offer.group, offer.name, normalise(offer.package), offer.path))
+        seen.add(normalize(package))
+    order = sorted(offers, key=lambda offer: (offer.group, offer.name, normalize(offer.package), offer.path))
     return Scan(tuple(order), tuple(sorted(unreadable)))
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tpuc.errors import PluginError, UsageError
 from tpuc.registry.groups import API_VERSION, GROUPS, Group, added_group, shown
-from tpuc.registry.offers import Offer, installed_offers, normalise, scan_installed
+from tpuc.registry.offers import Offer, installed_offers, normalize, scan_installed
 from tpuc.registry.tables import Cell, MergedTable, TableName, conflict, ranked
 from tpuc.warned import LeftOut
 
@@ -88,7 +88,7 @@ class Registry:
         """Raise UsageError when --prefer or --with names nothing that is installed."""
         packages = sorted({offer.package for offer in self.offers})
         for name in self.prefer:
-            if normalise(name) not in map(normalise, packages):
+            if normalize(name) not in map(normalize, packages):
                 raise unknown("plugin package", name, packages)
         for name in self.enabled:
             if not any(offer.answers_to(name) for offer in self.offers):
@@ -219,10 +219,10 @@ class Registry:
             return cell if cell is not None and cell.value.serves(definition) else None
         return cell
 
-    def legalisation(self, chip: ChipDescription, op: Op | type[Op]) -> Cell | None:
+    def legalization(self, chip: ChipDescription, op: Op | type[Op]) -> Cell | None:
         """The legalization of an op that fits the chip: the chip's own, else the one for any chip."""
         owners = (*chip.owners, ANY_CHIP)
-        cell = self.find_cell("tpuc.legalisations", owners, op.name.partition(".")[0], op.name)
+        cell = self.find_cell("tpuc.legalizations", owners, op.name.partition(".")[0], op.name)
         return cell if cell is not None and cell.value.fits(chip) else None
 
     # Hooks
@@ -275,7 +275,7 @@ class Registry:
     def _offers_name(self, table: Offer, group: str, name: str) -> bool:
         """True if the table's package provides the name, rather than being overridden by --prefer."""
         offers = ranked(self._by_name.get((group, name), ()), self.prefer)
-        return any(normalise(offer.package) == normalise(table.package) for offer in offers)
+        return any(normalize(offer.package) == normalize(table.package) for offer in offers)
 
     def _state(self, offer: Offer) -> str:
         group = self.group(offer.group)

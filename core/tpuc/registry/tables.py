@@ -8,7 +8,7 @@ from typing import Any
 
 from tpuc.errors import PluginConflict, PluginError
 from tpuc.registry.groups import Group
-from tpuc.registry.offers import Offer, normalise
+from tpuc.registry.offers import Offer, normalize
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def show_key(key: Hashable) -> str:
 def ranked(offers: Sequence[Offer], prefer: Sequence[str]) -> list[Offer]:
     """The offers of the package that `--prefer` names first; all of them when it names none."""
     for package in prefer:
-        chosen = [offer for offer in offers if normalise(offer.package) == normalise(package)]
+        chosen = [offer for offer in offers if normalize(offer.package) == normalize(package)]
         if chosen:
             return chosen
     return list(offers)

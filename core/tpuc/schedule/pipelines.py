@@ -9,17 +9,17 @@ Pipelines: TypeAlias = Mapping[str, Sequence[str]]
 """Pass texts by stage."""
 
 PIPELINES: Pipelines = {
-    "top-optimize": ("absorb-quantisation", "canonicalize", "fold-constants", "append-postprocess", "count-flops"),
+    "top-optimize": ("absorb-quantization", "canonicalize", "fold-constants", "append-postprocess", "count-flops"),
     "calibrate": (
-        "drop-dynamic-quantisation",
+        "drop-dynamic-quantization",
         "unroll-recurrences",
         "move-factors",
         "import-calibration",
         "propagate-calibration",
     ),
     "lower": (
-        "drop-dynamic-quantisation",
-        "prepare-quantised",
+        "drop-dynamic-quantization",
+        "prepare-quantized",
         "bound-masks",
         "keep-masks-float",
         "keep-epsilons",
@@ -27,7 +27,7 @@ PIPELINES: Pipelines = {
         "correct-bias",
         "scale-channels",
         "round-weights",
-        "legalise",
+        "legalize",
         "convert-top-to-tpu",
     ),
     "tpu-optimize": (),

@@ -34,7 +34,7 @@ class ConstantImage:
 
 CALIBRATION_TABLE: ResultKey[Any] = ResultKey("calibration_table")
 """A calibration table, or the path of one."""
-QUANTISE_TABLE: ResultKey[Mapping[str, str]] = ResultKey("quantise_table")
+QUANTIZE_TABLE: ResultKey[Mapping[str, str]] = ResultKey("quantize_table")
 """The modes of single ops, by name."""
 STORED_INPUTS: ResultKey[frozenset[int]] = ResultKey("stored_inputs")
 """Indices of network inputs that accept stored values; all by default."""
@@ -50,9 +50,9 @@ ARTIFACT: ResultKey[bytes] = ResultKey("artifact")
 """The compiled file."""
 RECORDED: ResultKey[tuple[bytes, Sequence[Instruction]]] = ResultKey("recorded")
 """The file as the chip wrote it, and its instructions. Only quick plans leave it: instructions take much memory."""
-QUANTISE_SEARCH: ResultKey[Any] = ResultKey("quantise_search")
+QUANTIZE_SEARCH: ResultKey[Any] = ResultKey("quantize_search")
 """The loss of each layer by quantization, with `points` and `table_text(point)`."""
-QUANTISED: ResultKey[Module] = ResultKey("quantised")
+QUANTIZED: ResultKey[Module] = ResultKey("quantized")
 """The lowered module, before `finalize`."""
 SAMPLES: ResultKey[Sequence[Mapping[str, npt.NDArray[np.generic]]]] = ResultKey("samples")
 """Network inputs on which both modules run."""

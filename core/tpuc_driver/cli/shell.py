@@ -9,7 +9,7 @@ from typing import Any, cast
 import click
 from tpuc.errors import PluginError, UsageError
 from tpuc.registry import Registry
-from tpuc.registry.offers import OURS, normalise
+from tpuc.registry.offers import OURS, normalize
 
 from tpuc_driver.cli.aliases import command_name
 from tpuc_driver.cli.app import App
@@ -55,8 +55,8 @@ class Shell(click.Group):
         if name not in BUILT_IN:
             return registry.get(COMMANDS, name) if registry.has(COMMANDS, name) else None
         rivals = [offer for offer in registry.offers if (offer.group, offer.name) == (COMMANDS, name)]
-        known = {OURS, *(normalise(offer.package) for offer in rivals)}
-        chosen = next((package for package in map(normalise, registry.prefer) if package in known), None)
+        known = {OURS, *(normalize(offer.package) for offer in rivals)}
+        chosen = next((package for package in map(normalize, registry.prefer) if package in known), None)
         if rivals and chosen is None:
             from tpuc_driver.problems import shadowed
 
@@ -95,7 +95,7 @@ class Shell(click.Group):
         foreign = {
             row.name: f"(from {row.package} {row.version})"
             for row in _registry(ctx).describe(COMMANDS)
-            if normalise(row.package) != OURS
+            if normalize(row.package) != OURS
         }
         others = [name for name in self.list_commands(ctx) if not any(name in names for names in SECTIONS.values())]
         for section, names in {**SECTIONS, "From other packages": others}.items():

@@ -26,7 +26,7 @@ from tpuc_driver.data.samples import (
 )
 from tpuc_driver.data.sensor import LOW_BITS, SENSOR_FORMATS, SENSOR_VALUES, channels_of_mosaics
 from tpuc_driver.data.sets import SampleSet, sets_of
-from tpuc_driver.data.stored import quantise
+from tpuc_driver.data.stored import quantize
 from tpuc_driver.data.video import (
     FRACTION_BITS,
     LOW_STEPS,
@@ -80,7 +80,7 @@ __all__ = [
     "lines_of",
     "one_of",
     "open_samples",
-    "quantise",
+    "quantize",
     "quantizer",
     "rgb_of_frames",
     "rows_in",

@@ -17,7 +17,7 @@ from tpuc.ir.types import of_tensor
 
 from tpuc_driver.data.layout import Layout, layout_of
 from tpuc_driver.data.samples import ANY_SHAPE, SampleInput
-from tpuc_driver.data.stored import is_plain, quantise, quantize_evenly
+from tpuc_driver.data.stored import is_plain, quantize, quantize_evenly
 
 Remark = Callable[[str], None]
 
@@ -86,6 +86,6 @@ def quantizer(
                 f"input '{name}' takes {numpy_dtype(element.storage)}: float data is quantized with scale "
                 f"{element.scale:.9g} and zero point {element.zero_point}; integers are passed unchanged"
             )
-        return quantize_evenly(values, element) if rounds_evenly else quantise(values, element)
+        return quantize_evenly(values, element) if rounds_evenly else quantize(values, element)
 
     return store

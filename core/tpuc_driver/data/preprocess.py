@@ -21,7 +21,7 @@ def from_pixels(target: Preprocess, pixels: NDArray[Any], given: Preprocess, sha
     images = _ordered(target, pixels, given)
     height, width = shape[2:] if target.layout == "nchw" else shape[1:3]
     cropped = center_crop(np.moveaxis(images, 0, 2), height, width)
-    row = np.moveaxis(target.normalise(cropped), 2, 0)
+    row = np.moveaxis(target.normalize(cropped), 2, 0)
     return np.ascontiguousarray(row.transpose(0, 3, 1, 2) if target.layout == "nchw" else row)
 
 

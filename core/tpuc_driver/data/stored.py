@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from tpuc.ir import Uniform
 
 
-def quantise(values: NDArray[Any], element: Uniform) -> NDArray[Any]:
+def quantize(values: NDArray[Any], element: Uniform) -> NDArray[Any]:
     """Quantize as an input Cast does: times f32(1 / scale), plus zero point, each rounded to float32, then rounded half
     away from zero and saturated.
     """

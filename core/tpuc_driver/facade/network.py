@@ -25,7 +25,7 @@ from tpuc_driver.facade.samples import Samples
 from tpuc_driver.facade.sentences import calling_it, in_sentences
 from tpuc_driver.facade.shown import Section, html_of
 from tpuc_driver.session import Boundary, Session
-from tpuc_driver.session.modes import is_quantised
+from tpuc_driver.session.modes import is_quantized
 from tpuc_driver.session.pipeline import finish, prepared
 from tpuc_driver.session.running import module_runner
 from tpuc_driver.session.settings import (
@@ -139,7 +139,7 @@ def _read(session: Session, source: Path, options: LoadOptions) -> Module:
     settings = paths_in(options, ("model_data",))
     if isinstance(settings.get("preprocess"), str):
         settings["preprocess"] = {"preset": settings["preprocess"]}
-    session.configuration.clock.expect("import", "optimise")
+    session.configuration.clock.expect("import", "optimize")
     try:
         return session.transform(source, **NetworkSettings(**settings))
     except Unsupported:
@@ -348,7 +348,7 @@ def _compiled(
     session.configuration.clock.expect("lower", "finalize", "generate", "verify", "self-check")
     module, description = network.module.clone(), session.chip.description
     is_integer = description.float_mode is None if mode is None else mode not in FLOAT_MODES
-    if quantized is None and is_integer and not is_quantised(module):
+    if quantized is None and is_integer and not is_quantized(module):
         raise CalibrationError(
             f"{network.name}: {mode or 'the chip computes with integers only, which'} needs calibrated ranges; "
             f"quantize the network first: network.quantize(samples).compile('{description.name}')."

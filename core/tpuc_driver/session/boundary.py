@@ -148,7 +148,7 @@ class Boundary:
 
 def _quantized(values: Sequence[Value]) -> tuple[int, ...]:
     """Return the positions of quantized values, counted from 1."""
-    return tuple(number for number, value in enumerate(values, 1) if value.tensor.is_quantised)
+    return tuple(number for number, value in enumerate(values, 1) if value.tensor.is_quantized)
 
 
 def _behind_cast(value: Value) -> Value:

@@ -8,7 +8,7 @@ from typing import Any
 from tpuc.errors import CalibrationError
 from tpuc.ir import Module
 from tpuc.ir.fused_postprocess import network_alone
-from tpuc.schedule.results import CALIBRATION_TABLE, QUANTISED, ResultKey
+from tpuc.schedule.results import CALIBRATION_TABLE, QUANTIZED, ResultKey
 
 from tpuc_driver.data import Labels, SampleSource
 from tpuc_driver.session.configuration import Configuration
@@ -47,7 +47,7 @@ def self_check(
     if table is not None:
         results[CALIBRATION_TABLE] = table
     if tpu is not None:
-        results[QUANTISED] = tpu
+        results[QUANTIZED] = tpu
     context = configuration.context(results)
     definition = configuration.registry.get("tpuc.passes", "check-decisions")
     with configuration.clock.timed("self-check"):

@@ -27,7 +27,7 @@ from tpuc.schedule.results import ResultKey
 
 from tpuc_driver.data import INPUT_LAYOUT
 from tpuc_driver.progress import Display
-from tpuc_driver.session.modes import check_mode, is_quantised, stored_bits
+from tpuc_driver.session.modes import check_mode, is_quantized, stored_bits
 
 Progress: TypeAlias = Callable[[Iterable[Any], str, "int | None"], Iterable[Any]]
 
@@ -43,7 +43,7 @@ def unseen(items: Iterable[Any], _label: str, _total: int | None = None) -> Iter
 
 STAGES: Mapping[str, str] = {
     "import": "importing",
-    "optimise": "optimizing",
+    "optimize": "optimizing",
     "calibrate": "calibrating",
     "lower": "lowering",
     "finalize": "planning",
@@ -163,7 +163,7 @@ class Configuration:
         """
         if self.mode is not None:
             return self.mode
-        if is_quantised(module):
+        if is_quantized(module):
             return ""
         description = self.chip.description
         if description.float_mode is None:
@@ -180,7 +180,7 @@ class Configuration:
         """
         asked, description, bits = self.mode_for(module), self.chip.description, stored_bits(module)
         holds = bits <= description.integer_bits[-1]
-        return description.quantised_mode_of(bits) if bits and (holds or asked not in FLOAT_MODES) else asked
+        return description.quantized_mode_of(bits) if bits and (holds or asked not in FLOAT_MODES) else asked
 
     # Passes
 

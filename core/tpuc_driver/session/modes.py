@@ -28,10 +28,10 @@ def check_mode(chip: Chip, mode: str | None) -> None:
 
 def needs_calibration(mode: str, module: Module) -> bool:
     """Return whether the mode is an integer mode and the network is not yet quantized."""
-    return mode not in FLOAT_MODES and not is_quantised(module)
+    return mode not in FLOAT_MODES and not is_quantized(module)
 
 
-def is_quantised(module: Module) -> bool:
+def is_quantized(module: Module) -> bool:
     """Return whether the network computes values that are already quantized."""
     return stored_bits(module) > 0
 

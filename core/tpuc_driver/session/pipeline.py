@@ -75,7 +75,7 @@ def _compile_parts(
 ) -> CompileReport:
     def optimize(module: Module) -> None:
         configuration.keep_origin(module, None)
-        with configuration.clock.timed("optimise"):
+        with configuration.clock.timed("optimize"):
             configuration.manager(configuration.context()).run_pipeline("top-optimize", module)
         configuration.keep(module, "")
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from tpuc.errors import UsageError
 from tpuc.ir import Module
-from tpuc.schedule.results import CALIBRATION_TABLE, COMPILE, QUANTISE_TABLE, ResultKey
+from tpuc.schedule.results import CALIBRATION_TABLE, COMPILE, QUANTIZE_TABLE, ResultKey
 
 from tpuc_driver.data import SampleSource, sets_of
 from tpuc_driver.session.configuration import Configuration
@@ -69,5 +69,5 @@ def meet_accuracy(
     }
     with configuration.clock.timed("meet accuracy"):
         configuration.manager(context).run(module, [definition(**options)], "calibrate")
-    table, modes, report = context.find(CALIBRATION_TABLE), context.result(QUANTISE_TABLE), context.result(ACCURACY)
+    table, modes, report = context.find(CALIBRATION_TABLE), context.result(QUANTIZE_TABLE), context.result(ACCURACY)
     return Promised(table, modes, report, context.find(CHECK_SAMPLES))

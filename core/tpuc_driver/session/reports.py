@@ -132,7 +132,7 @@ class SelfCheck:
         return (
             f"{self.subject} agrees with float on {worst.same} of {worst.total} predictions of output '{worst.name}' "
             f"({worst.decibels:.1f} dB, {self.counted}); try more representative samples (several "
-            "--dataset, DIR=3 to count them three times), another --method, `tpuc opt --pass equalise-weights` before "
+            "--dataset, DIR=3 to count them three times), another --method, `tpuc opt --pass equalize-weights` before "
             "calibration, or float layers (`tpuc qtable`)"
         )
 

@@ -199,7 +199,7 @@ def meant_inputs(module: Module, inputs: Mapping[str, Array]) -> dict[str, Array
 
 def _meant(array: Array, type: TensorType) -> Array:
     """Dequantize the input of an already quantized network."""
-    return real_values(array, type).astype(np.float32) if type.is_quantised else array
+    return real_values(array, type).astype(np.float32) if type.is_quantized else array
 
 
 def reference_values(

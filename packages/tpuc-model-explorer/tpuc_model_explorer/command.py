@@ -18,26 +18,26 @@ from tpuc_driver.api.command import FILE, OUTPUT, PATHS, App, Command, check_inp
     examples=("tpuc node-data net.mlir lowered.mlir --input sample.npz --compiled FILE -o data/",),
 )
 @click.argument("exact", metavar="FLOAT.mlir", type=FILE)
-@click.argument("quantised", metavar="QUANT.mlir", type=FILE)
+@click.argument("quantized", metavar="QUANT.mlir", type=FILE)
 @click.option("--input", "inputs", type=PATHS, required=True, help="The sample to run both on: npz, npy or image.")
 @click.option("--compiled", type=FILE, metavar="FILE", help="What was made of it, for the cycles of its layers.")
 @click.option("-o", "--output", type=OUTPUT, required=True, metavar="DIR", help="The folder for the files.")
 @pass_app
 def command(
-    app: App, exact: Path, quantised: Path, inputs: tuple[Path, ...], compiled: Path | None, output: Path
+    app: App, exact: Path, quantized: Path, inputs: tuple[Path, ...], compiled: Path | None, output: Path
 ) -> None:
-    """Write errors, and cycles, of the layers of a quantised network as node data of Model Explorer.
+    """Write errors, and cycles, of the layers of a quantized network as node data of Model Explorer.
 
     The files are errors.json, with SQNR in dB, and cycles.json.
     """
-    check_inputs(exact, quantised, *inputs, compiled)
+    check_inputs(exact, quantized, *inputs, compiled)
     from tpuc.api import read_module
     from tpuc_profile.making import make_report, profile_named
     from tpuc_visual.similarity import compare_networks
 
     from tpuc_model_explorer.graph import GRADIENT, HEAT, node_data
 
-    one, other = (read_module(path, app.registry.resolve_op) for path in (exact, quantised))
+    one, other = (read_module(path, app.registry.resolve_op) for path in (exact, quantized))
     alike = compare_networks(one, other, inputs, app.registry)
     errors = {name: figures.sqnr_db for name, figures in alike.items()}
     files = {"errors.json": node_data(other.name, "SQNR dB", errors, GRADIENT)}

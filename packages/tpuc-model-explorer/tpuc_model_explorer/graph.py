@@ -43,8 +43,8 @@ def _pairs(values: list[tuple[str, str]]) -> list[dict[str, str]]:
 
 
 def node_data(
-    graph: str, name: str, figures: Mapping[str, float], colours: tuple[dict[str, Any], ...]
+    graph: str, name: str, figures: Mapping[str, float], colors: tuple[dict[str, Any], ...]
 ) -> dict[str, Any]:
     """Figures by the names of layers, for a graph; those that JSON has no number for are left out."""
     results = {layer: {"value": value} for layer, value in figures.items() if math.isfinite(value)}
-    return {graph: {"name": name, "results": results, "gradient": [*colours]}}
+    return {graph: {"name": name, "results": results, "gradient": [*colors]}}

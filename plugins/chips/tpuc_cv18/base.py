@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tpuc.api.boundary import Preprocess
 
 
-def quantised_element(type: TensorType, _mode: str, divisor: int, name: str) -> ElementType:
+def quantized_element(type: TensorType, _mode: str, divisor: int, name: str) -> ElementType:
     """Store as symmetric int8, or uint8 where a value is never negative: the chip has no zero points. Per-channel
     scales and prequantized types are kept; zero points of the latter are folded into biases and tables.
     """
@@ -58,7 +58,7 @@ def describe(target: Target) -> Cv18Description:
         lmem_bytes=target.lmem_bytes,
         ddr_base=gmem(WEIGHTS),
         ddr_alignment=16,  # as the vendor's compiler does (isa notes, "Alignment rules")
-        quantised_element=quantised_element,
+        quantized_element=quantized_element,
         families=(FAMILY,),
         clock_hz=target.clock_hz,
         activations_base=gmem(SHARED),

@@ -28,8 +28,8 @@ from tpuc_cv18.isa.geometry import BASE_REGISTERS, FIRST_IO, MEMORY_LIMIT_BYTES,
 from tpuc_cv18.isa.tables import ID_LIMIT
 from tpuc_cv18.runtimes import Version
 
-_COLOURS = ("RGB_PLANAR", "BGR_PLANAR", "RGB_PACKED", "BGR_PACKED", "RGBA_PLANAR")
-PIXEL_FORMATS = frozenset((*_COLOURS, "GRAYSCALE", "YUV420_PLANAR", "YUV_NV12", "YUV_NV21"))
+_COLORS = ("RGB_PLANAR", "BGR_PLANAR", "RGB_PACKED", "BGR_PACKED", "RGBA_PLANAR")
+PIXEL_FORMATS = frozenset((*_COLORS, "GRAYSCALE", "YUV420_PLANAR", "YUV_NV12", "YUV_NV21"))
 """Frame formats that the runtime supports."""
 _FILE_TYPES = {
     "f32": TensorType.F32,

@@ -11,7 +11,7 @@ import numpy as np
 from tpuc.api import CorruptFile, CpuFunction, Registry, Unsupported, cpu_functions
 from tpuc_chip_parts.files import FileTensor
 from tpuc_chip_parts.simulator import call_function
-from tpuc_ops.quant.arithmetic import Rounding, quantise_product
+from tpuc_ops.quant.arithmetic import Rounding, quantize_product
 
 from tpuc_cv18.container.model import TensorType, Value
 from tpuc_cv18.isa.target import FAMILY
@@ -72,7 +72,7 @@ def _quant(inputs: Sequence[Array], arguments: Mapping[str, Value], outputs: Seq
         scale = 128.0 / _number(arguments, "threshold", 128.0)
     if target.type is TensorType.INT8:
         kind = target.type.numpy
-        return [quantise_product(x.astype(np.float32), scale, 0, Rounding.HALF_AWAY_FROM_ZERO, kind)]
+        return [quantize_product(x.astype(np.float32), scale, 0, Rounding.HALF_AWAY_FROM_ZERO, kind)]
     if target.type is TensorType.F32:
         return [x.astype(np.float32) * np.float32(scale) if x.dtype.kind in "iu" else x.astype(np.float32)]
     if target.type is TensorType.BF16:

@@ -13,7 +13,7 @@ from tpuc_cv18.isa.command import Cv18Instruction, DmaInstruction
 from tpuc_cv18.isa.conv import Conv
 from tpuc_cv18.isa.depthwise import Depthwise
 from tpuc_cv18.isa.finish import PartialSum
-from tpuc_cv18.isa.geometry import EU_BYTES, REQUANTISE_LEAST
+from tpuc_cv18.isa.geometry import EU_BYTES, REQUANTIZE_LEAST
 from tpuc_cv18.isa.lookup import ChannelSum, Lookup
 from tpuc_cv18.isa.matmul import MatMul
 from tpuc_cv18.isa.pool import AveragePool, MaxPool
@@ -23,7 +23,7 @@ from tpuc_cv18.timing_dma import measured_transfer, vendor_transfer
 
 WINDOW_START, ELEMENT_START = 41, 26
 """Cycles before the first vector of a product and of an elementwise command."""
-FINISH, FINISH_REQUANTISE = 12, 31
+FINISH, FINISH_REQUANTIZE = 12, 31
 """Cycles after the last vector, without and with requantization."""
 _PARTIAL = {PartialSum.OFF: 0, PartialSum.LAST: 4, PartialSum.FIRST: 4, PartialSum.MIDDLE: 8}
 
@@ -62,12 +62,12 @@ def _vectors(target: Target, result: Operand, shape: Shape4) -> int:
     return n * groups * -(-h * w // width)
 
 
-def _finish(requantises: bool) -> int:
-    return FINISH_REQUANTISE if requantises else FINISH
+def _finish(requantizes: bool) -> int:
+    return FINISH_REQUANTIZE if requantizes else FINISH
 
 
-def _shift(is_float: bool, requantises: bool) -> int:
-    return 2 if is_float else 1 if requantises else 4
+def _shift(is_float: bool, requantizes: bool) -> int:
+    return 2 if is_float else 1 if requantizes else 4
 
 
 def _reach(outputs: int, stride: int, gaps: int) -> float:
@@ -84,7 +84,7 @@ def _conv(conv: Conv) -> int:
     loop = taps * -(-channels // (2 if conv.double else 1)) + taps * max(0, fetches - channels)
     loop += _shift(conv.is_float, conv.block is not None) + (2 if conv.bias is not None else 0) + _PARTIAL[conv.partial]
     if conv.block is not None:
-        loop = max(loop, REQUANTISE_LEAST)
+        loop = max(loop, REQUANTIZE_LEAST)
     return WINDOW_START + _vectors(conv.target, conv.result, conv.result_shape) * loop + _finish(conv.block is not None)
 
 
@@ -107,7 +107,7 @@ def _depthwise(conv: Depthwise) -> int:
     slow = _slowdown(outputs, conv.stride[1], conv.insert[1], EU_BYTES / outputs) if taps > 1 else 1.0
     loop = int(taps * slow)
     if conv.block is not None:
-        loop = max(loop, REQUANTISE_LEAST)
+        loop = max(loop, REQUANTIZE_LEAST)
     loop += (2 if conv.bias is not None else 0) + (2 if conv.is_float and (taps > 1 or conv.block is not None) else 3)
     return _vectors(conv.target, conv.result, conv.result_shape) * loop + _finish(conv.block is not None)
 
@@ -132,10 +132,10 @@ def _average_pool(pool: AveragePool) -> int:
 
 
 def _matmul(product: MatMul) -> int:
-    requantises = product.multiplier is not None
-    loop = product.depth + _shift(product.is_float, requantises) + _PARTIAL[product.partial]
-    loop += (2 if product.bias is not None and not requantises else 0) + (2 if product.accumulate else 0)
-    return WINDOW_START + _vectors(product.target, product.result, product.result_shape) * loop + _finish(requantises)
+    requantizes = product.multiplier is not None
+    loop = product.depth + _shift(product.is_float, requantizes) + _PARTIAL[product.partial]
+    loop += (2 if product.bias is not None and not requantizes else 0) + (2 if product.accumulate else 0)
+    return WINDOW_START + _vectors(product.target, product.result, product.result_shape) * loop + _finish(requantizes)
 
 
 # -- element by element ------------------------------------------------------------------------------------------------

@@ -129,6 +129,6 @@ def _gaussian(generator: np.random.Generator, shape: Shape, mean: float, deviati
 def _bilinear(shape: Shape) -> Array:
     """Return upsampling filters for a deconvolution: a tent function in every filter."""
     factor = -(-shape[3] // 2)
-    centre = (2 * factor - 1 - factor % 2) / (2.0 * factor)
-    rows, columns = (1 - np.abs(np.arange(extent) / factor - centre) for extent in shape[2:])
+    center = (2 * factor - 1 - factor % 2) / (2.0 * factor)
+    rows, columns = (1 - np.abs(np.arange(extent) / factor - center) for extent in shape[2:])
     return np.broadcast_to(np.outer(rows, columns).astype(np.float32), shape).copy()

@@ -37,7 +37,7 @@ from tpuc_ops.arrays import Array
 from tpuc_ops.shapes import show
 from tpuc_ops.top.input import image_input
 
-from tpuc_importing.normalisation import check_normalisation
+from tpuc_importing.normalization import check_normalization
 from tpuc_importing.obstacles import place_of, refusal
 
 LARGEST_TENSOR = 1 << 31
@@ -195,7 +195,7 @@ class TopBuilder:
         function = Function("main", FunctionType((), ()), self.body)
         function.update_type()
         self.module.functions.append(function)
-        check_normalisation(self.module, self.source.path)
+        check_normalization(self.module, self.source.path)
         flops = sum(operation.op.flops(operation.node()) for operation in self.module.walk())
         stem = f"{file_stem(self.module.name)}_{self.state.lower()}"
         self.module.attributes = {

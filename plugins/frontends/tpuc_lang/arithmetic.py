@@ -21,7 +21,7 @@ from tpuc_lang.graph import (
     number_of,
     same_meaning,
 )
-from tpuc_lang.stored import AWAY, EXACT_BITS, parameters, quantised, real, rounded, saturated, scaled, wrapped
+from tpuc_lang.stored import AWAY, EXACT_BITS, parameters, quantized, real, rounded, saturated, scaled, wrapped
 from tpuc_lang.wide import reach
 
 
@@ -154,7 +154,7 @@ clip = clamp
 def copy(tensor_i: Tensor, out_name: str | None = None) -> Tensor:
     """Return a copy under another name."""
     op = top.MulConst(const_val=1.0)
-    return make_one("copy", op, [tensor_i], out_name, dtype=tensor_i.dtype, quantisation=tensor_i.quantisation)
+    return make_one("copy", op, [tensor_i], out_name, dtype=tensor_i.dtype, quantization=tensor_i.quantization)
 
 
 # Two operands
@@ -193,7 +193,7 @@ def _binary(
     if where in ("max", "min"):
         meaning = same_meaning(where, tensors)
         if dtype == tensors[0].dtype:
-            return make_one(where, op, operands, out_name, dtype=dtype, quantisation=meaning)
+            return make_one(where, op, operands, out_name, dtype=dtype, quantization=meaning)
     _check_whole(where, left, right)
     _check_exact(where, left, right, dtype)
     return saturated(where, make_one(where, op, operands), dtype, out_name)
@@ -240,7 +240,7 @@ def _of_real_values(
         for index, one in enumerate((left, right))
     ]
     value = make_one(where, OPS[where](), operands)
-    return quantised(where, value, parameters(where, scale[2], points[2]), dtype, out_name)
+    return quantized(where, value, parameters(where, scale[2], points[2]), dtype, out_name)
 
 
 def _binary_shift(

@@ -21,7 +21,7 @@ from tpuc_lang.graph import (
     once,
     same_meaning,
 )
-from tpuc_lang.stored import AWAY, parameters, quantised, real
+from tpuc_lang.stored import AWAY, parameters, quantized, real
 
 PAD_METHODS = ("constant", "reflect", "symmetric", "edge")
 
@@ -88,14 +88,14 @@ def concat(
     place = once(where, lambda: positive_axis(axis, len(inputs[0].shape)))
     if scales is None:
         meaning = same_meaning(where, inputs)
-        return make_one(where, top.Concat(axis=place), inputs, out_name, dtype=inputs[0].dtype, quantisation=meaning)
+        return make_one(where, top.Concat(axis=place), inputs, out_name, dtype=inputs[0].dtype, quantization=meaning)
     points = (0,) * len(scales) if zero_points is None else tuple(zero_points)
     if not len(scales) == len(points) == len(inputs) + 1:
         raise LangError(f"{where}: there are {len(inputs)} tensors; give {len(inputs) + 1} scales and zero points.")
     values = [real(where, one, scales[index], points[index]) for index, one in enumerate(inputs)]
     value = make_one(where, top.Concat(axis=place), values)
     meaning = parameters(where, scales[-1], points[-1])
-    return quantised(where, value, meaning, inputs[0].dtype, out_name, round_mode)
+    return quantized(where, value, meaning, inputs[0].dtype, out_name, round_mode)
 
 
 def slice(  # noqa: A001  # the interface's name
@@ -143,7 +143,7 @@ def _sliced(
     op = top.Slice(offset=tuple(offset), steps=tuple(steps), ends=tuple(ends))
     if any(not len(range(extent)[at:end:step]) for extent, at, end, step in _axes(x, offset, ends, steps)):
         raise LangError(f"{where}: no element lies between {list(offset)} and {list(ends)}; choose others.")
-    return make_one(where, op, [x, None, None, None], out_name, dtype=x.dtype, quantisation=x.quantisation)
+    return make_one(where, op, [x, None, None, None], out_name, dtype=x.dtype, quantization=x.quantization)
 
 
 def _axes(
@@ -277,7 +277,7 @@ def depth2space(
 
 
 def _keeping(where: str, op: Op, tensor: Tensor, out_name: str | None, others: Sequence[Tensor] = ()) -> Tensor:
-    return make_one(where, op, [tensor, *others], out_name, dtype=tensor.dtype, quantisation=tensor.quantisation)
+    return make_one(where, op, [tensor, *others], out_name, dtype=tensor.dtype, quantization=tensor.quantization)
 
 
 def _several(values: int | Sequence[int]) -> list[int]:

@@ -137,8 +137,8 @@ def _grid(where: str, points: Tensor, offsets: Tensor, level: int, size: tuple[i
     queries, heads = offsets.shape[:2]
     here = reshape(part(offsets, level, level + 1, axes=2), [queries, heads, count, 2])
     steps = make_one(where, top.Mul(), [here, constant(np.array([[[[2 / size[0], 2 / size[1]]]]]))])
-    centre = reshape(part(points, level, level + 1, axes=2), [queries, 1, 1, 2])
-    doubled = shifted(where, make_one(where, top.MulConst(const_val=2.0), [centre]), [-1.0], 0)
+    center = reshape(part(points, level, level + 1, axes=2), [queries, 1, 1, 2])
+    doubled = shifted(where, make_one(where, top.MulConst(const_val=2.0), [center]), [-1.0], 0)
     return permute(make_one(where, top.Add(), [steps, doubled]), [1, 0, 2, 3])
 
 

@@ -21,7 +21,7 @@ from tpuc_lang.graph import (
     once,
     same_meaning,
 )
-from tpuc_lang.stored import parameters, quantised, real
+from tpuc_lang.stored import parameters, quantized, real
 
 BYTES = 256
 RELATIONS = ("Greater", "Less", "GreaterOrEqual", "LessOrEqual", "Equal", "NotEqual")
@@ -55,7 +55,7 @@ def compare(
             tensor_i1 = real(where, tensor_i1, scale[1], points[1])
         meaning = parameters(where, scale[-1], points[-1])
         truth = compare(left, tensor_i1, mode, where=where)
-        return quantised(where, truth, meaning, tensor_i0.dtype, out_name)
+        return quantized(where, truth, meaning, tensor_i0.dtype, out_name)
     dtype = tensor_i0.dtype
     if isinstance(tensor_i1, Tensor):
         same_meaning(where, [left, tensor_i1])
@@ -227,7 +227,7 @@ def _selected(where: str, cond: Tensor, tbrn: Operand, fbrn: Operand, out_name: 
         return make_one(where, top.Where(), [cond, *branches], out_name)
     meaning = same_meaning(where, given)
     operands = [cond, *branches]
-    return make_one(where, top.Where(), operands, out_name, dtype=given[0].dtype, quantisation=meaning)
+    return make_one(where, top.Where(), operands, out_name, dtype=given[0].dtype, quantization=meaning)
 
 
 def lut(input: Tensor, table: Tensor, out_name: str | None = None) -> Tensor:  # noqa: A002  # the interface's name
@@ -240,9 +240,9 @@ def lut(input: Tensor, table: Tensor, out_name: str | None = None) -> Tensor:  #
         entries = make_one(where, top.Reshape(shape=(BYTES,)), [table])
     if input.dtype == "int8":  # so that no place is below 0
         places = make_one(where, top.Cast(to="UINT8"), [input])
-    meaning = table.quantisation
+    meaning = table.quantization
     op = top.Gather(axis=0)
-    return make_one(where, op, [entries, places], out_name, dtype=table.dtype, quantisation=meaning)
+    return make_one(where, op, [entries, places], out_name, dtype=table.dtype, quantization=meaning)
 
 
 # Order
@@ -312,9 +312,9 @@ def sort_by_key(
     if key.shape != (input.shape[place],):
         raise LangError(f"{where}: the key is {list(key.shape)}; give one number for each of {input.shape[place]}.")
     keys, places = _ordered(where, key, 0, None, descending, None)
-    meaning, op = input.quantisation, top.Gather(axis=place)
+    meaning, op = input.quantization, top.Gather(axis=place)
     name = _first(out_name, "sorted_out")
-    result = make_one(where, op, [input, places], name, dtype=input.dtype, quantisation=meaning)
+    result = make_one(where, op, [input, places], name, dtype=input.dtype, quantization=meaning)
     return result, _second(keys, out_name, "sorted_key")
 
 
@@ -352,8 +352,8 @@ def index_select(
     """Select elements by index along an axis; the axis is removed for a single index without `keep_dims`."""
     where, rank = "index_select", len(input.shape)
     place = once(where, lambda: positive_axis(axis, rank))
-    meaning, op = input.quantisation, top.Gather(axis=place, keepdims=keep_dims)
-    return make_one(where, op, [input, index], out_name, dtype=input.dtype, quantisation=meaning)
+    meaning, op = input.quantization, top.Gather(axis=place, keepdims=keep_dims)
+    return make_one(where, op, [input, index], out_name, dtype=input.dtype, quantization=meaning)
 
 
 def scatter(
@@ -369,7 +369,7 @@ def scatter(
     where, rank = "scatter", len(input.shape)
     place = once(where, lambda: positive_axis(axis, rank))
     meaning, op = same_meaning(where, [input, updates]), top.ScatterElements(axis=place)
-    return make_one(where, op, [input, index, updates], out_name, dtype=input.dtype, quantisation=meaning)
+    return make_one(where, op, [input, index, updates], out_name, dtype=input.dtype, quantization=meaning)
 
 
 def scatterND(  # noqa: N802  # the interface's name
@@ -383,7 +383,7 @@ def scatterND(  # noqa: N802  # the interface's name
     """
     meaning = same_meaning("scatterND", [input, updates])
     operands = [input, indices, updates]
-    return make_one("scatterND", top.ScatterND(), operands, out_name, dtype=input.dtype, quantisation=meaning)
+    return make_one("scatterND", top.ScatterND(), operands, out_name, dtype=input.dtype, quantization=meaning)
 
 
 # Beyond the language
@@ -420,13 +420,13 @@ def gather(tensor_i: Tensor, indices: Tensor, axis: int = 0, out_name: str | Non
     """Select elements by index along an axis."""
     where, rank = "gather", len(tensor_i.shape)
     place = once(where, lambda: positive_axis(axis, rank))
-    meaning, op = tensor_i.quantisation, top.Gather(axis=place)
-    return make_one(where, op, [tensor_i, indices], out_name, dtype=tensor_i.dtype, quantisation=meaning)
+    meaning, op = tensor_i.quantization, top.Gather(axis=place)
+    return make_one(where, op, [tensor_i, indices], out_name, dtype=tensor_i.dtype, quantization=meaning)
 
 
 def gather_elements(tensor_i: Tensor, index: Tensor, axis: int = 0, out_name: str | None = None) -> Tensor:
     """For each index, select the element at that index along the axis, and at the index's own position elsewhere."""
     where, rank = "gather_elements", len(tensor_i.shape)
     place = once(where, lambda: positive_axis(axis, rank))
-    meaning, op = tensor_i.quantisation, top.GatherElements(axis=place)
-    return make_one(where, op, [tensor_i, index], out_name, dtype=tensor_i.dtype, quantisation=meaning)
+    meaning, op = tensor_i.quantization, top.GatherElements(axis=place)
+    return make_one(where, op, [tensor_i, index], out_name, dtype=tensor_i.dtype, quantization=meaning)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from tpuc_ops import top
 
-from tpuc_lang.graph import FLOATS, INTEGERS, LangError, Quantisation, Tensor, floats_only, limits_of, make_one
+from tpuc_lang.graph import FLOATS, INTEGERS, LangError, Quantization, Tensor, floats_only, limits_of, make_one
 from tpuc_lang.stored import AWAY, EXACT_BITS, real, rounded, saturated, scaled, shifted
 from tpuc_lang.wide import product_shifted
 
@@ -156,7 +156,7 @@ def dequant_int_to_fp(
     if any(one != round(one) for one in offsets):
         value = scaled(where, shifted(where, tensor_i, [-one for one in offsets], 1), factors, 1)
         return make_one(where, top.AddConst(const_val=0.0), [value], out_name, dtype=out_dtype)
-    tensor_i.set_quantisation(where, factors, [int(one) for one in offsets])
+    tensor_i.set_quantization(where, factors, [int(one) for one in offsets])
     return dequantize(tensor_i, out_dtype, out_name)
 
 
@@ -166,7 +166,7 @@ def dequant_int_to_fp(
 def dequantize(tensor_i: Tensor, out_dtype: str = "float32", out_name: str | None = None) -> Tensor:
     """Return the real values of integers, whose scale must be known."""
     where = "dequantize"
-    scales, offsets = tensor_i.quantisation.scale, tensor_i.quantisation.zero_point or (0,)
+    scales, offsets = tensor_i.quantization.scale, tensor_i.quantization.zero_point or (0,)
     if not tensor_i.is_integer or scales is None or out_dtype not in FLOATS:
         raise LangError(
             f"{where}: tensor '{tensor_i.name}' needs a scale and a float type to convert to; it has {tensor_i.dtype}."
@@ -191,8 +191,8 @@ def quantize(
     if not 0 < scale < math.inf:
         raise LangError(f"{where}: the scale is {scale:g}; it must be above 0.")
     op = top.QuantizeLinear(y_scale=(float(scale),), y_zero_point=(int(zero_point),), axis=1, to=out_dtype.upper())
-    meaning = Quantisation((float(scale),), (int(zero_point),))
-    return make_one(where, op, [tensor_i], out_name, dtype=out_dtype, quantisation=meaning)
+    meaning = Quantization((float(scale),), (int(zero_point),))
+    return make_one(where, op, [tensor_i], out_name, dtype=out_dtype, quantization=meaning)
 
 
 def requantize(
@@ -218,7 +218,7 @@ def _narrow(
     value: Tensor,
     dtype: str,
     name: str | None,
-    meaning: Quantisation | None = None,
+    meaning: Quantization | None = None,
     allowed: Sequence[str] = NARROW,
 ) -> Tensor:
     if dtype not in allowed:
@@ -226,11 +226,11 @@ def _narrow(
     return saturated(where, value, dtype, name, meaning)
 
 
-def _meaning(factors: Sequence[float], offsets: Sequence[float]) -> Quantisation | None:
+def _meaning(factors: Sequence[float], offsets: Sequence[float]) -> Quantization | None:
     """Return the quantization of ``x * factor + offset``; None if it is none."""
     if min(factors) <= 0 or any(one != round(one) for one in offsets):
         return None
-    return Quantisation(tuple(1 / one for one in factors), tuple(int(one) for one in offsets))
+    return Quantization(tuple(1 / one for one in factors), tuple(int(one) for one in offsets))
 
 
 def _check_whole(where: str, x: Tensor) -> None:

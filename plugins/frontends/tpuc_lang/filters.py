@@ -10,8 +10,8 @@ import numpy as np
 from tpuc.api import Op
 from tpuc_ops import top
 
-from tpuc_lang.graph import LangError, Quantisation, Scales, Tensor, ZeroPoints, constant, floats_only, make_one
-from tpuc_lang.stored import EXACT_BITS, parameters, quantised, real, real_filter
+from tpuc_lang.graph import LangError, Quantization, Scales, Tensor, ZeroPoints, constant, floats_only, make_one
+from tpuc_lang.stored import EXACT_BITS, parameters, quantized, real, real_filter
 from tpuc_lang.volumes import conv_volumes, transposed_volumes
 from tpuc_lang.wide import reach
 from tpuc_lang.windows import all_before, numbers, result_dtype
@@ -86,14 +86,14 @@ class Filter:
         bias: Tensor | None,
         name: str | None,
         dtype: str = "float32",
-        meaning: Quantisation | None = None,
+        meaning: Quantization | None = None,
     ) -> Tensor:
         """Build the convolution of the tensors' contents."""
         if self.rank > 2:
             of_volumes = transposed_volumes if self.transposed else conv_volumes
             return of_volumes(self, x, weight, bias, name, dtype, meaning)
         op = self._op(weight.shape[2:])
-        return make_one(self.where, op, [x, weight, bias], name, dtype=dtype, quantisation=meaning)
+        return make_one(self.where, op, [x, weight, bias], name, dtype=dtype, quantization=meaning)
 
     def _op(self, kernel: tuple[int, ...]) -> Op:
         strides, pads, group, holes = self.strides, self.pads, self.group, self.holes
@@ -180,18 +180,18 @@ def of_real_values(
     if not weight.is_const or not (x.is_integer and weight.is_integer):
         raise LangError(f"{where}: the input must hold integers, the weight constant integers.")
     form.check(x, weight, bias)
-    weight.set_quantisation(where, scales[1], points[1])
+    weight.set_quantization(where, scales[1], points[1])
     source, factors = real(where, x, scales[0], points[0]), real_filter(where, weight)
     steps = None if bias is None else real_bias(where, x, weight, bias)
     value = form.build(source, factors, steps, None)
-    return quantised(where, value, parameters(where, scales[2], points[2]), out_dtype or "int8", out_name)
+    return quantized(where, value, parameters(where, scales[2], points[2]), out_dtype or "int8", out_name)
 
 
 def real_bias(where: str, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """Return the real values of a constant integer bias, which is in steps of the sums."""
     if bias.data is None or not bias.is_const:
         raise LangError(f"{where}: the bias must be constant; give tensor '{bias.name}' data.")
-    steps = np.asarray(x.quantisation.scale, np.float64) * np.asarray(weight.quantisation.scale, np.float64)
+    steps = np.asarray(x.quantization.scale, np.float64) * np.asarray(weight.quantization.scale, np.float64)
     return constant(bias.data.reshape(-1).astype(np.float64) * steps)
 
 
@@ -205,12 +205,12 @@ def _note_zero_points(where: str, label: str, tensor: Tensor, given: ZeroPoints 
         raise LangError(f"{where}: {label} has {len(given)} numbers; give one, or {channels}, one per input channel.")
     if not tensor.is_integer and not np.any(given):
         return
-    tensor.set_quantisation(f"{where} ({label})", None, given)
+    tensor.set_quantization(f"{where} ({label})", None, given)
 
 
 def without_offset(where: str, x: Tensor) -> Tensor:
     """Subtract the zero point from integers, so that zero padding represents 0."""
-    offsets = x.quantisation.zero_point
+    offsets = x.quantization.zero_point
     if offsets is None or not any(offsets):
         return x
     if len(offsets) == 1:
@@ -221,7 +221,7 @@ def without_offset(where: str, x: Tensor) -> Tensor:
 
 def weight_without_offset(where: str, weight: Tensor, channels: int, group: int, transposed: bool = False) -> Tensor:
     """Subtract the zero points, one per input channel, from a filter's constant integers."""
-    offsets = weight.quantisation.zero_point
+    offsets = weight.quantization.zero_point
     if offsets is None or not any(offsets):
         return weight
     if weight.data is None or not weight.is_const:
@@ -248,7 +248,7 @@ def _check_exact(form: Filter, x: Tensor, weight: Tensor) -> None:
 
 def check_sums(where: str, x: Tensor, factors: float) -> None:
     """Raise LangError if the sums of products with such factors may exceed what floats represent exactly."""
-    offsets = x.quantisation.zero_point or (0,)
+    offsets = x.quantization.zero_point or (0,)
     limits = np.iinfo(x.dtype)
     largest = reach(x) if not any(offsets) else max(max(limits.max - one, one - limits.min) for one in offsets)
     if largest * factors > 1 << EXACT_BITS:
@@ -258,12 +258,12 @@ def check_sums(where: str, x: Tensor, factors: float) -> None:
         )
 
 
-def product_meaning(x: Tensor, weight: Tensor) -> Quantisation:
+def product_meaning(x: Tensor, weight: Tensor) -> Quantization:
     """Return the quantization of sums of products."""
-    match x.quantisation.scale, weight.quantisation.scale:
+    match x.quantization.scale, weight.quantization.scale:
         case (None, _) | (_, None):
-            return Quantisation(None, (0,))
+            return Quantization(None, (0,))
         case ((one,), several):
-            return Quantisation(tuple(one * other for other in several), (0,))
+            return Quantization(tuple(one * other for other in several), (0,))
         case _:
-            return Quantisation(None, (0,))
+            return Quantization(None, (0,))

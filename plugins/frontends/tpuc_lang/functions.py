@@ -14,7 +14,7 @@ from tpuc_ops.shapes import positive_axis
 
 from tpuc_lang.choices import lut
 from tpuc_lang.graph import LangError, Scalar, Tensor, constant, floats_only, limits_of, make_one, number_of, once
-from tpuc_lang.stored import AWAY, BYTES, parameters, quantised, real, rounded, saturated, scaled
+from tpuc_lang.stored import AWAY, BYTES, parameters, quantized, real, rounded, saturated, scaled
 
 PLAIN = ("abs", "arccos", "arctanh", "round", "tan")
 """Functions of floats only; the others also take quantized integers."""
@@ -29,11 +29,11 @@ def relu(input: Tensor, out_name: str | None = None) -> Tensor:  # noqa: A002  #
     where = "relu"
     if not input.is_integer:
         return _of(where, top.Relu(), input, out_name)
-    offsets = input.quantisation.zero_point or (0,)
+    offsets = input.quantization.zero_point or (0,)
     if len(offsets) != 1:
         raise LangError(f"{where}: tensor '{input.name}' has several zero points; use tl.dequantize first.")
     op = top.MaxConst(const_val=float(offsets[0]))
-    return make_one(where, op, [input], out_name, dtype=input.dtype, quantisation=input.quantisation)
+    return make_one(where, op, [input], out_name, dtype=input.dtype, quantization=input.quantization)
 
 
 def relu6(tensor_i: Tensor, out_name: str | None = None) -> Tensor:
@@ -52,10 +52,10 @@ def leaky_relu(
     op = top.LeakyRelu(alpha=negative_slope)
     if not input.is_integer:
         return _of(where, op, input, out_name)
-    if any(input.quantisation.zero_point or ()):
+    if any(input.quantization.zero_point or ()):
         raise LangError(f"{where}: tensor '{input.name}' has a zero point; use tl.dequantize first.")
     whole = rounded(where, make_one(where, op, [input]), round_mode)
-    return saturated(where, whole, input.dtype, out_name, input.quantisation)
+    return saturated(where, whole, input.dtype, out_name, input.quantization)
 
 
 def prelu(input: Tensor, slope: Tensor, out_name: str | None = None) -> Tensor:  # noqa: A002  # the interface's name
@@ -203,9 +203,9 @@ def function_ops() -> Mapping[str, type[Function]]:
 
 def _whole_size(x: Tensor, out_name: str | None) -> Tensor:
     """Return the magnitudes of integers, saturated to their type."""
-    if any(x.quantisation.zero_point or ()):
+    if any(x.quantization.zero_point or ()):
         raise LangError(f"abs: tensor '{x.name}' has a zero point; use tl.dequantize first.")
-    return saturated("abs", make_one("abs", top.Abs(), [x]), x.dtype, out_name, x.quantisation)
+    return saturated("abs", make_one("abs", top.Abs(), [x]), x.dtype, out_name, x.quantization)
 
 
 def _valued(
@@ -230,14 +230,14 @@ def _valued(
     points = (0, 0) if zero_point is None else tuple(zero_point)
     if len(scale) != 2 or len(points) != 2:
         raise LangError(f"{where}: scale and zero_point have two numbers each, of the operand and the result.")
-    x.set_quantisation(where, scale[0], points[0])
+    x.set_quantization(where, scale[0], points[0])
     meaning = parameters(where, scale[1], points[1])
     if x.dtype not in BYTES or not by_element:
-        return quantised(where, value(real(where, x)), meaning, x.dtype, out_name, round_mode)
+        return quantized(where, value(real(where, x)), meaning, x.dtype, out_name, round_mode)
     numbers = constant(np.arange(ENTRIES).astype(np.uint8).astype(x.dtype), None, x.dtype)
     low, high = ((limit - points[1]) * scale[1] for limit in limits_of(x.dtype))
     results = _within(where, value(real(where, numbers, scale[0], points[0])), low - scale[1], high + scale[1])
-    table = quantised(where, results, meaning, x.dtype, None, round_mode)
+    table = quantized(where, results, meaning, x.dtype, None, round_mode)
     return lut(x, table, out_name)
 
 

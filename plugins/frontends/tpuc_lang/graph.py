@@ -28,7 +28,7 @@ class LangError(UsageError, ValueError):
 
 
 @dataclass(frozen=True)
-class Quantisation:
+class Quantization:
     """The meaning of integers: ``(q - zero_point) * scale``; both may have one number per channel, or be unknown."""
 
     scale: tuple[float, ...] | None = None
@@ -72,8 +72,8 @@ class Tensor:
         self.data = None if data is None else self._checked(data)
         if self.is_const and data is None:
             raise LangError(f"Tensor '{self.name}': a constant needs data.")
-        self.quantisation = Quantisation()
-        self.set_quantisation("Tensor", scale, zero_point)
+        self.quantization = Quantization()
+        self.set_quantization("Tensor", scale, zero_point)
         self.step: Step | None = None
         self.graph = graph
         self.element: ElementType = F32
@@ -143,16 +143,16 @@ class Tensor:
     @property
     def scale(self) -> float | tuple[float, ...] | None:
         """The scale, or a list of scales per channel."""
-        return _plain(self.quantisation.scale)
+        return _plain(self.quantization.scale)
 
     @property
     def zero_point(self) -> int | tuple[int, ...] | None:
         """The zero point, or a list of zero points per channel."""
-        return _plain(self.quantisation.zero_point)
+        return _plain(self.quantization.zero_point)
 
-    def set_quantisation(self, where: str, scale: Scales | None, zero_point: ZeroPoints | None) -> None:
+    def set_quantization(self, where: str, scale: Scales | None, zero_point: ZeroPoints | None) -> None:
         """Set the quantization; raises LangError if another one is known already."""
-        new = Quantisation(_several(scale), _several(zero_point))
+        new = Quantization(_several(scale), _several(zero_point))
         if (new.scale or new.zero_point) and not self.is_integer:
             raise LangError(f"{where}: tensor '{self.name}' is {self.dtype}; scale and zero point are for integers.")
         if new.scale is not None and not all(0 < one < math.inf for one in new.scale):
@@ -164,7 +164,7 @@ class Tensor:
                     f"{where}: the zero point {_shown(new.zero_point)} of tensor '{self.name}' does not fit "
                     f"{self.dtype}."
                 )
-        known = self.quantisation
+        known = self.quantization
         for label, old, now in (
             ("scale", known.scale, new.scale),
             ("zero point", known.zero_point, new.zero_point),
@@ -174,7 +174,7 @@ class Tensor:
                     f"{where}: tensor '{self.name}' has the {label} {_shown(old)}, but here it is {_shown(now)}; use "
                     "the same one."
                 )
-        self.quantisation = Quantisation(known.scale or new.scale, known.zero_point or new.zero_point)
+        self.quantization = Quantization(known.scale or new.scale, known.zero_point or new.zero_point)
 
     def __repr__(self) -> str:
         return f"Tensor('{self.name}', {self.dtype}, {list(self.shape)})"
@@ -244,7 +244,7 @@ def make(
     name: str | None = None,
     *,
     dtype: str = "float32",
-    quantisation: Quantisation | None = None,
+    quantization: Quantization | None = None,
     shapes: Sequence[Sequence[int]] | None = None,
 ) -> list[Tensor]:
     """Return the results of an op; shapes are inferred unless given. Raises LangError if operands do not fit."""
@@ -265,8 +265,8 @@ def make(
     step = Step(op, tuple(operands), tuple(results))
     for result in results:
         result.step = step
-        if quantisation is not None and result.is_integer:
-            result.quantisation = quantisation
+        if quantization is not None and result.is_integer:
+            result.quantization = quantization
     return results
 
 
@@ -292,7 +292,7 @@ def floats_only(where: str, *tensors: Tensor | None) -> str:
     return present[0].dtype
 
 
-def same_meaning(where: str, tensors: Sequence[Tensor]) -> Quantisation:
+def same_meaning(where: str, tensors: Sequence[Tensor]) -> Quantization:
     """Return the common quantization; raises LangError if two operands differ in dtype, scale, or zero point."""
     first, *others = tensors
     for other in others:
@@ -301,12 +301,12 @@ def same_meaning(where: str, tensors: Sequence[Tensor]) -> Quantisation:
                 f"{where}: tensor '{first.name}' is {first.dtype} and '{other.name}' is {other.dtype}; cast one of "
                 "them."
             )
-        if other.quantisation != first.quantisation:
+        if other.quantization != first.quantization:
             raise LangError(
-                f"{where}: tensor '{first.name}' has {first.quantisation}, '{other.name}' has {other.quantisation}; "
+                f"{where}: tensor '{first.name}' has {first.quantization}, '{other.name}' has {other.quantization}; "
                 "requantize one of them."
             )
-    return first.quantisation
+    return first.quantization
 
 
 def constant(array: Array, name: str | None = None, dtype: str = "float32") -> Tensor:

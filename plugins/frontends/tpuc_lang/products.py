@@ -10,7 +10,7 @@ from tpuc_ops import top
 from tpuc_lang.conversions import requant_int
 from tpuc_lang.filters import WHOLE, check_sums, product_meaning, real_bias, without_offset
 from tpuc_lang.graph import FLOATS, LangError, Scales, Tensor, ZeroPoints, constant, floats_only, make_one
-from tpuc_lang.stored import AWAY, parameters, quantised, real, real_filter
+from tpuc_lang.stored import AWAY, parameters, quantized, real, real_filter
 
 
 def matmul(
@@ -91,14 +91,14 @@ def matmul_quant(
         raise LangError(f"{where}: output_scale is not given; state it.")
     if not (input.is_integer and right.is_integer):
         raise LangError(f"{where}: its operands are {input.dtype} and {right.dtype}; both must be integers.")
-    right.set_quantisation(where, right_scale, right_zp)
+    right.set_quantization(where, right_scale, right_zp)
     left = real(where, input, input_scale, input_zp)
     columns = len(right.shape) - (2 if right_transpose else 1)
     factors = real_filter(where, right, columns) if right.is_const else real(where, right)
     steps = None if bias is None else real_bias(where, input, right, bias)
     value = _product(where, left, factors, steps, False, right_transpose, False)
     value = _as_wanted(where, value, keep_dims, "float32", None)
-    return quantised(where, value, parameters(where, output_scale, output_zp), out_dtype or "int8", out_name)
+    return quantized(where, value, parameters(where, output_scale, output_zp), out_dtype or "int8", out_name)
 
 
 def matmulrq_int_op(
@@ -140,7 +140,7 @@ def _as_wanted(where: str, result: Tensor, keep_dims: bool, dtype: str, out_name
     result.dtype = dtype
     if not keep_dims and len(result.shape) > 2:
         op = top.Reshape(shape=(-1, result.shape[-1]))
-        return make_one(where, op, [result], out_name, dtype=dtype, quantisation=result.quantisation)
+        return make_one(where, op, [result], out_name, dtype=dtype, quantization=result.quantization)
     if out_name is not None:
         result.rename(out_name)
     return result
@@ -164,18 +164,18 @@ def _of_integers(
         raise LangError(f"{where}: out_dtype is '{out_dtype}'; use one of {', '.join(WHOLE)}.")
     for label, tensor, given in (("left", left, left_zp), ("right", right, right_zp)):
         if given is not None:
-            tensor.set_quantisation(f"{where} ({label} zero point)", None, given)
+            tensor.set_quantization(f"{where} ({label} zero point)", None, given)
     _check_exact(where, left, right, transposes[0])
     meaning = product_meaning(left, right)
     result = _product(where, _plain(where, left), _plain(where, right), bias, *transposes)
     named = _as_wanted(where, result, keep_dims, out_dtype or "int32", out_name)
-    named.quantisation = meaning
+    named.quantization = meaning
     return named
 
 
 def _plain(where: str, x: Tensor) -> Tensor:
     """Subtract the zero point."""
-    points = x.quantisation.zero_point
+    points = x.quantization.zero_point
     if points is not None and len(points) > 1:
         raise LangError(f"{where}: tensor '{x.name}' has {len(points)} zero points; a matrix has one.")
     if x.is_const and x.data is not None and points:
@@ -186,7 +186,7 @@ def _plain(where: str, x: Tensor) -> Tensor:
 def _check_exact(where: str, left: Tensor, right: Tensor, turned: bool) -> None:
     if left.dtype in FLOATS or right.dtype in FLOATS:
         return
-    points = right.quantisation.zero_point
+    points = right.quantization.zero_point
     offset = points[0] if points else 0
     if right.data is not None and right.is_const:
         sizes = np.abs(right.data.astype(np.float64) - offset)

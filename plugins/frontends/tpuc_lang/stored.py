@@ -8,12 +8,12 @@ from collections.abc import Sequence
 import numpy as np
 from tpuc.api import F32, ScalarType, Uniform, UniformPerAxis
 from tpuc_ops import top
-from tpuc_ops.quant.casts import Dequantise
+from tpuc_ops.quant.casts import Dequantize
 
 from tpuc_lang.graph import (
     FLOATS,
     LangError,
-    Quantisation,
+    Quantization,
     Scales,
     Tensor,
     ZeroPoints,
@@ -57,12 +57,12 @@ def _nearest(where: str, x: Tensor, mode: str) -> Tensor:
 
 
 def saturated(
-    where: str, x: Tensor, dtype: str, name: str | None = None, quantisation: Quantisation | None = None
+    where: str, x: Tensor, dtype: str, name: str | None = None, quantization: Quantization | None = None
 ) -> Tensor:
     """Saturate integers to an integer type."""
     low, high = limits_of(dtype)
     op = top.Clip(min=float(low), max=float(high))
-    return make_one(where, op, [x], name, dtype=dtype, quantisation=quantisation)
+    return make_one(where, op, [x], name, dtype=dtype, quantization=quantization)
 
 
 def wrapped(where: str, x: Tensor, dtype: str, name: str | None = None) -> Tensor:
@@ -73,7 +73,7 @@ def wrapped(where: str, x: Tensor, dtype: str, name: str | None = None) -> Tenso
 # Real values
 
 
-def parameters(where: str, scale: Scales | None, zero_point: ZeroPoints | None) -> Quantisation:
+def parameters(where: str, scale: Scales | None, zero_point: ZeroPoints | None) -> Quantization:
     """Return one scale or several, with as many zero points (0 by default)."""
     scales = tuple(map(float, np.atleast_1d(1.0 if scale is None else scale).tolist()))
     points = tuple(map(int, np.atleast_1d(0 if zero_point is None else zero_point).tolist()))
@@ -81,7 +81,7 @@ def parameters(where: str, scale: Scales | None, zero_point: ZeroPoints | None) 
         raise LangError(f"{where}: scales must be above 0, these are {list(scales)}.")
     if len(points) not in (1, len(scales)):
         raise LangError(f"{where}: there are {len(scales)} scales and {len(points)} zero points; give equal numbers.")
-    return Quantisation(scales, points * len(scales) if len(points) == 1 else points)
+    return Quantization(scales, points * len(scales) if len(points) == 1 else points)
 
 
 def real(where: str, x: Tensor, scale: Scales | None = None, zero_point: ZeroPoints | None = None) -> Tensor:
@@ -90,10 +90,10 @@ def real(where: str, x: Tensor, scale: Scales | None = None, zero_point: ZeroPoi
         if scale is not None and scale != 1.0:
             raise LangError(f"{where}: tensor '{x.name}' is {x.dtype}; scales are for integers.")
         return x
-    x.set_quantisation(where, scale, zero_point)
-    if x.quantisation.scale is None:
+    x.set_quantization(where, scale, zero_point)
+    if x.quantization.scale is None:
         raise LangError(f"{where}: tensor '{x.name}' is {x.dtype} without a scale; state one.")
-    meaning = parameters(where, x.quantisation.scale, x.quantisation.zero_point)
+    meaning = parameters(where, x.quantization.scale, x.quantization.zero_point)
     assert meaning.scale is not None
     assert meaning.zero_point is not None
     if x.is_const and x.dtype in BYTES:
@@ -104,7 +104,7 @@ def real(where: str, x: Tensor, scale: Scales | None = None, zero_point: ZeroPoi
 
 def real_filter(where: str, weight: Tensor, axis: int = 0) -> Tensor:
     """As `real`, for a constant with scales per output channel."""
-    meaning = parameters(where, weight.quantisation.scale, weight.quantisation.zero_point)
+    meaning = parameters(where, weight.quantization.scale, weight.quantization.zero_point)
     assert meaning.scale is not None
     assert meaning.zero_point is not None
     return _stored_constant(where, weight, meaning.scale, meaning.zero_point, axis)
@@ -123,13 +123,13 @@ def _stored_constant(where: str, x: Tensor, scales: tuple[float, ...], points: t
         raise LangError(
             f"{where}: there are {len(scales)} scales for {x.shape[axis]} output channels; give one for each."
         )
-    return make_one(where, Dequantise(), [stored], shapes=[x.shape])
+    return make_one(where, Dequantize(), [stored], shapes=[x.shape])
 
 
-def quantised(
+def quantized(
     where: str,
     x: Tensor,
-    meaning: Quantisation,
+    meaning: Quantization,
     dtype: str,
     name: str | None = None,
     mode: str = "half_to_even",
@@ -141,7 +141,7 @@ def quantised(
         raise LangError(f"{where}: the result is {dtype}; quantized results must be int8, uint8, int16, or uint16.")
     if mode == "half_to_even":
         op = top.QuantizeLinear(y_scale=meaning.scale, y_zero_point=meaning.zero_point, axis=1, to=dtype.upper())
-        return make_one(where, op, [x], name, dtype=dtype, quantisation=meaning)
+        return make_one(where, op, [x], name, dtype=dtype, quantization=meaning)
     steps = scaled(where, x, [1 / one for one in meaning.scale], 1)
     whole = shifted(where, rounded(where, steps, mode), meaning.zero_point, 1)
     return saturated(where, whole, dtype, name, meaning)

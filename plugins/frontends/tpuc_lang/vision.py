@@ -9,7 +9,7 @@ from tpuc_ops import top
 from tpuc_lang.arrangement import slice as part
 from tpuc_lang.arrangement import upsample
 from tpuc_lang.graph import FLOATS, LangError, Tensor, floats_only, make_one
-from tpuc_lang.stored import AWAY, parameters, quantised, rounded, saturated, scaled, shifted
+from tpuc_lang.stored import AWAY, parameters, quantized, rounded, saturated, scaled, shifted
 
 COORD_MODES = ("align_corners", "pytorch_half_pixel", "half_pixel", "asymmetric")
 PLANES = {0: ("u", "v"), 1: ("v", "u")}
@@ -100,16 +100,16 @@ def _resized(
     if min(size) < 1:
         raise LangError(f"{where}: the result of {list(x.shape)} would be empty; choose larger scales.")
     dtype = x.dtype if method == "nearest" else floats_only(where, x)
-    meaning = x.quantisation
+    meaning = x.quantization
     rows, columns = (-1.0, -1.0) if scale is None else scale
     op = top.Interp(mode=method, coord_mode=coord_mode, scale_h=float(rows), scale_w=float(columns))
     if len(x.shape) == 4:
         shapes = [(*x.shape[:2], *size)]
-        return make_one(where, op, [x, None], out_name, dtype=dtype, quantisation=meaning, shapes=shapes)
+        return make_one(where, op, [x, None], out_name, dtype=dtype, quantization=meaning, shapes=shapes)
     images = make_one(where, top.Reshape(shape=(1, -1, *x.shape[-2:])), [x])
     result = make_one(where, op, [images, None], shapes=[(*images.shape[:2], *size)])
     shape = top.Reshape(shape=(*x.shape[:-2], *size))
-    return make_one(where, shape, [result], out_name, dtype=dtype, quantisation=meaning)
+    return make_one(where, shape, [result], out_name, dtype=dtype, quantization=meaning)
 
 
 def yuv2rgb(
@@ -136,7 +136,7 @@ def yuv2rgb(
     if len(inputs.shape) != 3 or inputs.shape[1] % 3 or inputs.shape[1] // 3 % 2 or inputs.shape[2] % 2:
         raise LangError(f"{where}: the input is {list(inputs.shape)}; give [n, h * 3 / 2, w] of even h and w.")
     black, height, width = RANGES[formula_mode]
-    y, u, v = _colours(where, inputs, src_format)
+    y, u, v = _colors(where, inputs, src_format)
     light = scaled(where, shifted(where, y, [-black], 0), [255 / height], 0)
     blue, red = (scaled(where, shifted(where, one, [-128.0], 0), [255 / width], 0) for one in (u, v))
     green = 1 - RED - BLUE
@@ -154,7 +154,7 @@ def yuv2rgb(
     return saturated(where, rounded(where, joined, ROUNDINGS[round_mode]), "uint8", out_name)
 
 
-def _colours(where: str, x: Tensor, layout: int) -> tuple[Tensor, Tensor, Tensor]:
+def _colors(where: str, x: Tensor, layout: int) -> tuple[Tensor, Tensor, Tensor]:
     """Return Y, U, and V of every pixel: `[n, 1, h, w]`."""
     count, rows, width = x.shape
     height = rows * 2 // 3
@@ -200,17 +200,17 @@ def mean_std_scale(
         )
     if min(std) <= 0:
         raise LangError(f"{where}: deviations are above 0, these are {list(std)}.")
-    centred = shifted(where, input, [-one for one in mean], 1)
+    centered = shifted(where, input, [-one for one in mean], 1)
     if odtype in FLOATS:
         factors = [1 / one for one in std]
-        result = make_one(where, top.MulConst(const_val=1.0), [scaled(where, centred, factors, 1)], out_name)
+        result = make_one(where, top.MulConst(const_val=1.0), [scaled(where, centered, factors, 1)], out_name)
         result.dtype = odtype
         return result
     if odtype != "int8" or not scale:
         raise LangError(f"{where}: odtype is {odtype}; use float16, float32, or int8 with a scale.")
-    value = scaled(where, centred, [1 / one for one in std], 1)
+    value = scaled(where, centered, [1 / one for one in std], 1)
     meaning = parameters(where, float(scale[-1]), int(zero_points[-1]) if zero_points else 0)
-    return quantised(where, value, meaning, odtype, out_name, round_mode)
+    return quantized(where, value, meaning, odtype, out_name, round_mode)
 
 
 def roiExtractor(  # noqa: N802  # the interface's name

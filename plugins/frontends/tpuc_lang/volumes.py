@@ -9,7 +9,7 @@ import numpy as np
 from tpuc.api import F32
 from tpuc_ops import top
 
-from tpuc_lang.graph import LangError, Quantisation, Tensor, constant, make_one
+from tpuc_lang.graph import LangError, Quantization, Tensor, constant, make_one
 
 if TYPE_CHECKING:
     from tpuc_lang.filters import Filter
@@ -22,7 +22,7 @@ def conv_volumes(
     bias: Tensor | None,
     name: str | None,
     dtype: str,
-    meaning: Quantisation | None,
+    meaning: Quantization | None,
 ) -> Tensor:
     """Convolve `x: [n, c, d, h, w]` with `weight: [oc, c / group, kd, kh, kw]`.
 
@@ -53,7 +53,7 @@ def conv_volumes(
     result = make_one(where, op, [images, _flat(where, weight, (outputs, inputs * deep, *kernel)), bias])
     volumes = make_one(where, top.Reshape(shape=(count, depth, *result.shape[1:])), [result])
     order = top.Permute(order=(0, 2, 1, 3, 4))
-    return make_one(where, order, [volumes], name, dtype=dtype, quantisation=meaning)
+    return make_one(where, order, [volumes], name, dtype=dtype, quantization=meaning)
 
 
 def transposed_volumes(
@@ -63,7 +63,7 @@ def transposed_volumes(
     bias: Tensor | None,
     name: str | None,
     dtype: str,
-    meaning: Quantisation | None,
+    meaning: Quantization | None,
 ) -> Tensor:
     """Transposed convolution of `x: [n, c, d, h, w]` with `weight: [oc / group, c, kd, kh, kw]`.
 

@@ -12,7 +12,7 @@ from tpuc.api import Op
 from tpuc_ops import top
 
 from tpuc_lang.graph import FLOATS, LangError, Tensor, floats_only, make, make_one
-from tpuc_lang.stored import AWAY, parameters, quantised, real
+from tpuc_lang.stored import AWAY, parameters, quantized, real
 
 RESULT_DTYPES = ("int32", "uint32", "float32", "float16")
 
@@ -27,8 +27,8 @@ def maxpool(
 ) -> Tensor:
     """Maximum pooling. Integers keep their meaning. First edition."""
     op = _max_pool("maxpool", tensor_i, 2, kernel, stride, all_before(pad), ceil_mode)
-    meaning = tensor_i.quantisation
-    return make_one("maxpool", op, [tensor_i], out_name, dtype=tensor_i.dtype, quantisation=meaning)
+    meaning = tensor_i.quantization
+    return make_one("maxpool", op, [tensor_i], out_name, dtype=tensor_i.dtype, quantization=meaning)
 
 
 def avgpool(
@@ -163,13 +163,13 @@ def _pooled(
         raise LangError(f"{where}: first_round_mode and round_mode differ; means are rounded once, so state one.")
     if scale is None:
         if isinstance(op, top.MaxPool) or not x.is_integer:
-            return make_one(where, op, [x], out_name, dtype=x.dtype, quantisation=x.quantisation)
+            return make_one(where, op, [x], out_name, dtype=x.dtype, quantization=x.quantization)
         raise LangError(f"{where}: tensor '{x.name}' is {x.dtype}; state the scales of operand and result.")
     points = (0, 0) if zero_point is None else tuple(zero_point)
     if len(scale) != 2 or len(points) != 2:
         raise LangError(f"{where}: scale and zero_point have two numbers each, of the operand and the result.")
     value = make_one(where, op, [real(where, x, scale[0], points[0])])
-    return quantised(where, value, parameters(where, scale[1], points[1]), x.dtype, out_name, round_mode)
+    return quantized(where, value, parameters(where, scale[1], points[1]), x.dtype, out_name, round_mode)
 
 
 def _max_pool(

@@ -52,7 +52,7 @@ def attention(script: Script) -> None:
     _attention_of(script, script.node.inputs[0], script.node.inputs[1], 3, 4, 5)
 
 
-def quantised_attention(script: Script) -> None:
+def quantized_attention(script: Script) -> None:
     """Expand QAttention: input and matrix are stored integers."""
     inputs = (*script.node.inputs, *("",) * 9)[:9]
     x = cast_to_floats(script, inputs[0], inputs[3], inputs[6])
@@ -320,6 +320,6 @@ ATTENTION: Mapping[str, Callable[[Script], bool | None]] = {
     "com.microsoft::Attention": attention,
     "com.microsoft::GroupQueryAttention": group_query_attention,
     "com.microsoft::MultiHeadAttention": multi_head_attention,
-    "com.microsoft::QAttention": quantised_attention,
+    "com.microsoft::QAttention": quantized_attention,
     "com.microsoft::RotaryEmbedding": rotary_embedding,
 }

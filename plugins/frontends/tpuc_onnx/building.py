@@ -10,7 +10,7 @@ from onnx import TensorProto
 from tpuc.api import F32, ForeignNode, Op, TensorType, TpucError, Unsupported, Value
 from tpuc_importing.building import ModuleSource, TopBuilder
 from tpuc_ops.arrays import Array
-from tpuc_ops.quant.casts import Dequantise
+from tpuc_ops.quant.casts import Dequantize
 
 from tpuc_onnx.shapes import TypeTable
 from tpuc_onnx.stored import StoredConstant
@@ -57,7 +57,7 @@ class OnnxBuilder(TopBuilder):
         if stored not in self._integers:
             self._integers[stored] = self.weight(stored.name, stored.integers, stored.element)
         type_ = TensorType(stored.integers.shape, F32)
-        return self.build(Dequantise(), [self._integers[stored]], name, [type_])
+        return self.build(Dequantize(), [self._integers[stored]], name, [type_])
 
     def constant(self, name: str) -> Array | None:
         """Return the array of a foreign constant (including folded ones), None if it is computed at run time."""

@@ -10,7 +10,7 @@ import numpy as np
 from onnx import TensorProto, helper
 
 from tpuc_onnx.checking import BOUNDS, is_bounded
-from tpuc_onnx.dynamic import centred_name, is_quantised_as_it_comes
+from tpuc_onnx.dynamic import centered_name, is_quantized_as_it_comes
 from tpuc_onnx.layouts import channels_first, channels_last
 from tpuc_onnx.script import Script
 
@@ -20,7 +20,7 @@ WINDOW = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
 _POOL = ("auto_pad", "ceil_mode", "count_include_pad", "kernel_shape", "pads", "strides")
 
 
-def dequantised(script: Script, index: int, scale: int, zero: int, axis: int = 1) -> str:
+def dequantized(script: Script, index: int, scale: int, zero: int, axis: int = 1) -> str:
     """Dequantize the operand at `index` by the operands that hold its scale and zero point: one number, or one per
     element of `axis`.
     """
@@ -46,7 +46,7 @@ def _by_arithmetic(script: Script, name: str, scale: str, zero: str) -> str:
     return script("Mul", value, scale)
 
 
-def quantise(script: Script, value: str, scale: int, zero: int, like: str = "") -> None:
+def quantize(script: Script, value: str, scale: int, zero: int, like: str = "") -> None:
     """Quantize `value` to the node's result, with the type of `like` if the zero point is absent."""
     result = script.node.outputs[0]
     if script.has(zero):
@@ -83,47 +83,47 @@ def _bias(script: Script, index: int, axis: int) -> list[str]:
 
 def conv(script: Script) -> None:
     """Expand QLinearConv; ONNX Runtime's variant may have channels last."""
-    x, w = dequantised(script, 0, 1, 2), dequantised(script, 3, 4, 5, 0)
+    x, w = dequantized(script, 0, 1, 2), dequantized(script, 3, 4, 5, 0)
     rank, is_last = len(script.shape(script.node.inputs[0])), bool(script.node.attributes.get("channels_last", 0))
     operands = [channels_first(script, x, rank) if is_last else x, w, *_bias(script, 8, 0)]
     result = script("Conv", *operands, **script.attributes(*WINDOW))
-    quantise(script, channels_last(script, result, rank) if is_last else result, 6, 7)
+    quantize(script, channels_last(script, result, rank) if is_last else result, 6, 7)
 
 
 def matmul(script: Script) -> None:
     """Expand QLinearMatMul: parameters are per row on the left, per column on the right."""
-    left, right = dequantised(script, 0, 1, 2, -2), dequantised(script, 3, 4, 5, -1)
-    quantise(script, script("MatMul", left, right), 6, 7)
+    left, right = dequantized(script, 0, 1, 2, -2), dequantized(script, 3, 4, 5, -1)
+    quantize(script, script("MatMul", left, right), 6, 7)
 
 
 def gemm(script: Script) -> None:
     """Expand QGemm. The result stays float if it has no scale; `alpha` also applies to the bias."""
     has_rows = bool(script.node.attributes.get("transB", 0))
-    factors = [dequantised(script, 0, 1, 2), dequantised(script, 3, 4, 5, 0 if has_rows else 1)]
+    factors = [dequantized(script, 0, 1, 2), dequantized(script, 3, 4, 5, 0 if has_rows else 1)]
     attributes = script.attributes("alpha", "transA", "transB")
     operands = [*factors, *_bias(script, 6, -1)]
     target = "" if script.has(7) else script.node.outputs[0]
     result = script("Gemm", *operands, result=target, beta=attributes.get("alpha"), **attributes)
     if script.has(7):
-        quantise(script, result, 7, 8, script.node.inputs[0])
+        quantize(script, result, 7, 8, script.node.inputs[0])
 
 
 def dynamic_matmul(script: Script) -> None:
     """Expand DynamicQuantizeMatMul: the left operand is quantized dynamically."""
     name, scale, _ = script.many("DynamicQuantizeLinear", script.node.inputs[0], count=3)
-    _product_of_centred(script, name, scale, (1, 2, 3), 4)
+    _product_of_centered(script, name, scale, (1, 2, 3), 4)
 
 
 def matmul_to_float(script: Script) -> None:
     """Expand MatMulIntegerToFloat, also with a dynamically quantized operand."""
     name, zero = script.node.inputs[0], script.node.inputs[4] if script.has(4) else ""
-    if is_quantised_as_it_comes(script.graph, name, zero):
-        _product_of_centred(script, name, script.node.inputs[2], (1, 3, 5), 6)
+    if is_quantized_as_it_comes(script.graph, name, zero):
+        _product_of_centered(script, name, script.node.inputs[2], (1, 3, 5), 6)
         return
-    with_summand(script, "MatMul", [dequantised(script, 0, 2, 4, -2), dequantised(script, 1, 3, 5, -1)], 6)
+    with_summand(script, "MatMul", [dequantized(script, 0, 2, 4, -2), dequantized(script, 1, 3, 5, -1)], 6)
 
 
-def _product_of_centred(script: Script, name: str, scale: str, right: tuple[int, int, int], summand: int) -> None:
+def _product_of_centered(script: Script, name: str, scale: str, right: tuple[int, int, int], summand: int) -> None:
     """Multiply integers, then by both scales, with ONNX Runtime's rounding. `right`: indices of the right operand, its
     scale, and its zero point.
     """
@@ -131,7 +131,7 @@ def _product_of_centred(script: Script, name: str, scale: str, right: tuple[int,
     matrix = to_float(script, script.node.inputs[index])
     if script.has(zero_index):
         matrix = script("Sub", matrix, to_float(script, script.node.inputs[zero_index]))
-    product = script("MatMul", centred_name(name), matrix)
+    product = script("MatMul", centered_name(name), matrix)
     with_summand(script, "Mul", [product, script("Mul", scale, script.node.inputs[scale_index])], summand)
 
 
@@ -153,21 +153,21 @@ class Elementwise:
     attributes: tuple[str, ...] = ()
 
     def __call__(self, script: Script) -> None:
-        operands = [dequantised(script, index, index + 1, index + 2) for index in range(0, 3 * self.count, 3)]
+        operands = [dequantized(script, index, index + 1, index + 2) for index in range(0, 3 * self.count, 3)]
         result = script(self.op, *operands, **script.attributes(*self.attributes))
-        quantise(script, result, 3 * self.count, 3 * self.count + 1, script.node.inputs[0])
+        quantize(script, result, 3 * self.count, 3 * self.count + 1, script.node.inputs[0])
 
 
 def softmax(script: Script) -> None:
     """Expand QLinearSoftmax; up to opset 12, all dimensions from `axis` on are normalized jointly."""
-    x, dims = dequantised(script, 0, 1, 2), script.shape(script.node.inputs[0])
+    x, dims = dequantized(script, 0, 1, 2), script.shape(script.node.inputs[0])
     axis = script.node.attributes.get("axis", -1) % len(dims)
     if script.node.attributes["opset"] < 13:
         rows = script("Softmax", script("Flatten", x, axis=axis), axis=-1)
         result = script("Reshape", rows, script.constant("dims", np.array(dims, np.int64)))
     else:
         result = script("Softmax", x, axis=axis)
-    quantise(script, result, 3, 4, script.node.inputs[0])
+    quantize(script, result, 3, 4, script.node.inputs[0])
 
 
 @dataclass(frozen=True)
@@ -178,32 +178,32 @@ class Pool:
     attributes: tuple[str, ...] = ()
 
     def __call__(self, script: Script) -> None:
-        x, rank = dequantised(script, 0, 1, 2), len(script.shape(script.node.inputs[0]))
+        x, rank = dequantized(script, 0, 1, 2), len(script.shape(script.node.inputs[0]))
         is_last = bool(script.node.attributes.get("channels_last", 0))
         x = channels_first(script, x, rank) if is_last else x
         result = script(self.op, x, **script.attributes(*self.attributes))
         result = channels_last(script, result, rank) if is_last else result
-        quantise(script, result, 3, 4, script.node.inputs[0])
+        quantize(script, result, 3, 4, script.node.inputs[0])
 
 
 def reduce_mean(script: Script) -> None:
     """Expand QLinearReduceMean."""
     axes = script.constant("axes", np.array(script.node.attributes["axes"], np.int64))
-    result = script("ReduceMean", dequantised(script, 0, 1, 2), axes, **script.attributes("keepdims"))
-    quantise(script, result, 3, 4, script.node.inputs[0])
+    result = script("ReduceMean", dequantized(script, 0, 1, 2), axes, **script.attributes("keepdims"))
+    quantize(script, result, 3, 4, script.node.inputs[0])
 
 
 def concat(script: Script) -> None:
     """Expand QLinearConcat: the result's parameters come first, then each operand with its own."""
     starts = range(2, len(script.node.inputs), 3)
-    parts = [dequantised(script, index, index + 1, index + 2) for index in starts]
-    quantise(script, script("Concat", *parts, **script.attributes("axis")), 0, 1)
+    parts = [dequantized(script, index, index + 1, index + 2) for index in starts]
+    quantize(script, script("Concat", *parts, **script.attributes("axis")), 0, 1)
 
 
 def where(script: Script) -> None:
     """Expand QLinearWhere."""
-    chosen = [dequantised(script, index, index + 1, index + 2) for index in (1, 4)]
-    quantise(script, script("Where", script.node.inputs[0], *chosen), 7, 8)
+    chosen = [dequantized(script, index, index + 1, index + 2) for index in (1, 4)]
+    quantize(script, script("Where", script.node.inputs[0], *chosen), 7, 8)
 
 
 def quantize_linear(script: Script) -> None:

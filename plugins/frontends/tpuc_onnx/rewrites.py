@@ -12,7 +12,7 @@ from tpuc_ops.arrays import Array
 
 from tpuc_onnx.attention import ATTENTION
 from tpuc_onnx.contributed import CONTRIBUTED
-from tpuc_onnx.dynamic import centred_name, is_quantised_as_it_comes
+from tpuc_onnx.dynamic import centered_name, is_quantized_as_it_comes
 from tpuc_onnx.graph import Graph, GraphNode, foreign_node
 from tpuc_onnx.grids import affine_grid
 from tpuc_onnx.learned import LEARNED
@@ -44,14 +44,14 @@ def is_rewritten(node: ForeignNode) -> bool:
     return importer_key(node) in REWRITES
 
 
-def _centred(script: Script, index: int, zero_index: int, axis: int) -> str:
+def _centered(script: Script, index: int, zero_index: int, axis: int) -> str:
     """Convert a stored tensor to float and subtract its zero point: one number, or one per element of `axis`."""
     name = script.node.inputs[index]
     value = to_float(script, name)
     if not script.has(zero_index):
         return value
-    if is_quantised_as_it_comes(script.graph, name, script.node.inputs[zero_index]):
-        return centred_name(name)
+    if is_quantized_as_it_comes(script.graph, name, script.node.inputs[zero_index]):
+        return centered_name(name)
     zero = to_float(script, script.node.inputs[zero_index])
     shape = script.shape(script.node.inputs[zero_index])
     if math.prod(shape) > 1 and len(shape) == 1:
@@ -65,12 +65,12 @@ def dynamic_quantize_lstm(script: Script) -> None:
     """Expand ONNX Runtime's LSTM with 8-bit weights `[direction, in, gates]` to one with floats."""
     x, weights, recurrent, *rest = script.node.inputs
     places = ((weights, "the matrix of weights", 8), (recurrent, "the recurrent matrix", 10))
-    floats = [_dequantised(script, name, meaning, scale) for name, meaning, scale in places]
+    floats = [_dequantized(script, name, meaning, scale) for name, meaning, scale in places]
     outputs = list(script.node.outputs)
     script.append("LSTM", [x, *floats, *rest[:5]], outputs, **script.node.attributes)
 
 
-def _dequantised(script: Script, name: str, meaning: str, scale_index: int) -> str:
+def _dequantized(script: Script, name: str, meaning: str, scale_index: int) -> str:
     """Dequantize `name: [direction, in, gates]`, with scale and zero point per direction, or per gate of each."""
     array = script.required(script.node.inputs.index(name), meaning).astype(np.float32)
     scale = script.required(scale_index, f"the scale of {meaning}").astype(np.float32)
@@ -82,13 +82,13 @@ def _dequantised(script: Script, name: str, meaning: str, scale_index: int) -> s
 
 def conv_integer(script: Script) -> None:
     """Expand a convolution of stored integers."""
-    x, w = _centred(script, 0, 2, 1), _centred(script, 1, 3, 0)
+    x, w = _centered(script, 0, 2, 1), _centered(script, 1, 3, 0)
     script("Conv", x, w, result=script.node.outputs[0], **script.attributes(*WINDOW))
 
 
 def matmul_integer(script: Script) -> None:
     """Expand a product of stored integers; zero points are per row on the left and per column on the right."""
-    left, right = _centred(script, 0, 2, -2), _centred(script, 1, 3, -1)
+    left, right = _centered(script, 0, 2, -2), _centered(script, 1, 3, -1)
     script("MatMul", left, right, result=script.node.outputs[0])
 
 

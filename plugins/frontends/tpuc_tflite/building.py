@@ -28,10 +28,10 @@ from tpuc.api import (
 from tpuc_importing.building import ModuleSource, TopBuilder
 from tpuc_ops import top
 from tpuc_ops.arrays import Array
-from tpuc_ops.quant.casts import Dequantise
+from tpuc_ops.quant.casts import Dequantize
 from tpuc_ops.shapes import show
 
-from tpuc_tflite.graph import MOST_ELEMENTS, QUANTISED_STORAGE, Graph, Shape, TensorEntry, element_of, real_values
+from tpuc_tflite.graph import MOST_ELEMENTS, QUANTIZED_STORAGE, Graph, Shape, TensorEntry, element_of, real_values
 
 Order: TypeAlias = tuple[int, ...]
 
@@ -94,9 +94,9 @@ class TfliteBuilder(TopBuilder):
     def real(self, name: str) -> Array | None:
         """Return the real values of a foreign constant; None if it is computed at run time."""
         array, entry = self.constants.get(name), self.entries.get(name)
-        if array is None or entry is None or not entry.is_quantised or entry.quantisation is None:
+        if array is None or entry is None or not entry.is_quantized or entry.quantization is None:
             return array
-        return real_values(array, entry.quantisation)
+        return real_values(array, entry.quantization)
 
     def entry(self, name: str) -> TensorEntry:
         """Return the file's description of a tensor; raises InvalidModel for a missing operand."""
@@ -219,27 +219,27 @@ class TfliteBuilder(TopBuilder):
 
     # Weights
 
-    def quantised_weight(self, name: str, array: Array, like: str, axis: int = 0) -> Value:
+    def quantized_weight(self, name: str, array: Array, like: str, axis: int = 0) -> Value:
         """Create a weight with the quantization of the tensor `like`; several scales are along `axis`."""
         entry = self.entries[like]
-        if entry.quantisation is None or not entry.is_quantised:
+        if entry.quantization is None or not entry.is_quantized:
             raise self._error(f"its weight '{like}' is not quantized, but its other operands are")
-        return self.weight(name, array, element_of(entry.kind, entry.quantisation, axis))
+        return self.weight(name, array, element_of(entry.kind, entry.quantization, axis))
 
     def _constant_value(self, name: str, order: Order) -> Value:
         """Return a constant operand, quantized if the node is."""
         entry, plain = self.entries[name], order == tuple(range(len(order)))
         label = name if plain else f"{name}_{'nchw' if order == NCHW else 'permuted'}"
-        if self.is_quantised() and entry.is_quantised and entry.quantisation is not None:
-            axis = order.index(entry.quantisation.axis) if entry.quantisation.is_per_axis else 0
-            return self.quantised_weight(label, self.constants[name].transpose(order), name, axis)
+        if self.is_quantized() and entry.is_quantized and entry.quantization is not None:
+            axis = order.index(entry.quantization.axis) if entry.quantization.is_per_axis else 0
+            return self.quantized_weight(label, self.constants[name].transpose(order), name, axis)
         array = self.real(name)
         assert array is not None
         return self.weight(label, array.transpose(order))
 
-    def is_quantised(self) -> bool:
+    def is_quantized(self) -> bool:
         """True if the current node computes with scaled integers."""
-        return self.node is not None and self.entries[self.node.outputs[0]].is_quantised
+        return self.node is not None and self.entries[self.node.outputs[0]].is_quantized
 
     # Names
 
@@ -279,7 +279,7 @@ class TfliteBuilder(TopBuilder):
     def state(self) -> str:
         """The module state: whether there are quantized values."""
         types = [value.type for operation in self.module.walk() for value in operation.results]
-        return "TOP_QUANTIZED" if any(isinstance(t, TensorType) and t.is_quantised for t in types) else "TOP_F32"
+        return "TOP_QUANTIZED" if any(isinstance(t, TensorType) and t.is_quantized for t in types) else "TOP_F32"
 
     def build_all(
         self, op: Op, operands: Sequence[Value], names: Sequence[str], result_types: Sequence[TensorType] | None = None
@@ -287,7 +287,7 @@ class TfliteBuilder(TopBuilder):
         """As the base. If the file declares float results, the op reads dequantized operands: LiteRT has no such op,
         but parts cut out of networks do.
         """
-        if names and self._states_floats(names[0]) and not isinstance(op, Dequantise):
+        if names and self._states_floats(names[0]) and not isinstance(op, Dequantize):
             operands = [one if one.is_constant else self.real_value(one) for one in operands]
         return super().build_all(op, operands, names, result_types)
 
@@ -296,9 +296,9 @@ class TfliteBuilder(TopBuilder):
 
     def real_value(self, value: Value) -> Value:
         """Return a value as floats; quantized ones are dequantized."""
-        if not isinstance(value.type, TensorType) or not value.type.is_quantised:
+        if not isinstance(value.type, TensorType) or not value.type.is_quantized:
             return value
-        return self.build(Dequantise(), [value], f"{value.name}_real", [value.type.with_element(F32)])
+        return self.build(Dequantize(), [value], f"{value.name}_real", [value.type.with_element(F32)])
 
     def infer(self, op: Op, operands: Sequence[Value], names: Sequence[str]) -> Sequence[TensorType]:
         """Infer types with the foreign tensor's quantization, or, for a generated name, that of the first operand."""
@@ -307,12 +307,12 @@ class TfliteBuilder(TopBuilder):
 
     def _element(self, name: str, operand: Value) -> ElementType:
         entry = self.entries.get(name)
-        if entry is not None and entry.is_quantised:
+        if entry is not None and entry.is_quantized:
             return entry.element
         element = operand.type.element if isinstance(operand.type, TensorType) else F32
         if not isinstance(element, Uniform | UniformPerAxis):
             return F32
-        is_kept = entry is None or QUANTISED_STORAGE.get(entry.kind) == element.storage.name  # integers without a scale
+        is_kept = entry is None or QUANTIZED_STORAGE.get(entry.kind) == element.storage.name  # integers without a scale
         return element if is_kept else F32
 
     def check_size(self, type: TensorType) -> None:

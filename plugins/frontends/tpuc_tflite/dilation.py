@@ -91,5 +91,5 @@ def _alike(graph: Graph, left: str, right: str) -> bool:
 
 
 def _storage(entry: TensorEntry) -> object:
-    stated = entry.quantisation
+    stated = entry.quantization
     return entry.kind, None if stated is None else (stated.scales, stated.zero_points)

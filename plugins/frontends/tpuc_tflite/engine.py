@@ -56,14 +56,14 @@ class LiteRtEngine(HostEngine):
                 "--output-names to compare the rest."
             )
         kept = orders(graph, inputs)
-        quantised = any(tensor.is_quantised for tensor in graph.tensors.values())
+        quantized = any(tensor.is_quantized for tensor in graph.tensors.values())
         resolvers = litert.OpResolverType
         interpreter: Any = litert.Interpreter(
             model_path=str(path),
             experimental_op_resolver_type=(
-                resolvers.AUTO if quantised else resolvers.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+                resolvers.AUTO if quantized else resolvers.BUILTIN_WITHOUT_DEFAULT_DELEGATES
             ),
-            experimental_preserve_all_tensors=not quantised,
+            experimental_preserve_all_tensors=not quantized,
             num_threads=1,
         )
         places = {name: index for index, name in enumerate(graph.tensors)}
@@ -74,7 +74,7 @@ class LiteRtEngine(HostEngine):
             reason = " ".join(str(error).split()).rstrip(".")
             raise Unsupported(f"{path}: LiteRT cannot run it ({reason}). Leave out --test-input.") from error
         made = [name for node in graph.nodes for name in node.outputs if name in kept]
-        inner = [name for name in made if name not in graph.outputs and not quantised]
+        inner = [name for name in made if name not in graph.outputs and not quantized]
         return {
             name: np.asarray(interpreter.get_tensor(places[name])).transpose(kept[name])
             for name in [*inner, *graph.outputs]

@@ -53,7 +53,7 @@ def fold(node: ForeignNode, build: TfliteBuilder) -> Sequence[Array] | None:
     if (
         node.op_type == "ZEROS_LIKE"
         and build.is_known(node.inputs[0])
-        and not build.entry(node.outputs[0]).is_quantised
+        and not build.entry(node.outputs[0]).is_quantized
     ):
         dtype = _DTYPES.get(build.entry(node.outputs[0]).kind, np.float32)
         return [np.zeros(_checked(build.shape(node.inputs[0])), dtype)]
@@ -65,10 +65,10 @@ def fold(node: ForeignNode, build: TfliteBuilder) -> Sequence[Array] | None:
     try:
         with np.errstate(all="ignore"):
             if node.op_type == "DEQUANTIZE":
-                return [_dequantised(node, build)]
+                return [_dequantized(node, build)]
             if node.op_type == "DENSIFY":
                 return [array for array in arrays if array is not None]  # weights are whole once they are loaded
-            if any(entry.is_quantised for entry in results):
+            if any(entry.is_quantized for entry in results):
                 return None  # the integers would have to be computed as the network's own runtime does
             folded = rule(node, [array for array in arrays if array is not None], results)
     except _BROKEN as error:
@@ -79,7 +79,7 @@ def fold(node: ForeignNode, build: TfliteBuilder) -> Sequence[Array] | None:
     return [array.astype(_DTYPES[entry.kind]) for array, entry in zip(folded, results, strict=True)]
 
 
-def _dequantised(node: ForeignNode, build: TfliteBuilder) -> Array:
+def _dequantized(node: ForeignNode, build: TfliteBuilder) -> Array:
     array = build.real(node.inputs[0])
     assert array is not None
     return array.astype(np.float32)

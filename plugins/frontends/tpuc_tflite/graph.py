@@ -15,12 +15,12 @@ Shape: TypeAlias = tuple[int, ...]
 MOST_ELEMENTS = 1 << 28
 """Maximum number of elements of a tensor: a larger one means a damaged file, and would fill the memory."""
 
-QUANTISED_STORAGE = {"INT8": "i8", "UINT8": "u8", "INT16": "i16", "INT32": "i32", "INT4": "i8"}
+QUANTIZED_STORAGE = {"INT8": "i8", "UINT8": "u8", "INT16": "i16", "INT32": "i32", "INT4": "i8"}
 """Spelling of the file's types in uniform types."""
 
 
 @dataclass(frozen=True)
-class Quantisation:
+class Quantization:
     """`(q - zero_point) * scale`, one of each or one per index of `axis`."""
 
     scales: tuple[float, ...]
@@ -44,24 +44,24 @@ class TensorEntry:
     kind: str  # the file's name of the element type: FLOAT32, INT8, ...
     shape: Shape
     signature: Shape
-    quantisation: Quantisation | None
+    quantization: Quantization | None
     data: Array | None = None
     is_variable: bool = False
     is_state: bool = False
 
     @property
-    def is_quantised(self) -> bool:
+    def is_quantized(self) -> bool:
         """True if it holds scaled integers. Sums of products (int32) do not count."""
         integers = self.kind in ("INT8", "UINT8", "INT16", "INT4") and not self.is_state
-        return self.quantisation is not None and integers
+        return self.quantization is not None and integers
 
     @property
     def element(self) -> ElementType:
         """The element type of its value in TOP: quantized as in the file, otherwise f32."""
-        if not self.is_quantised:
+        if not self.is_quantized:
             return F32
-        assert self.quantisation is not None
-        return element_of(self.kind, self.quantisation, self.quantisation.axis)
+        assert self.quantization is not None
+        return element_of(self.kind, self.quantization, self.quantization.axis)
 
 
 @dataclass(frozen=True)
@@ -82,19 +82,19 @@ class Graph:
     states: tuple[tuple[str, str], ...] = ()
 
 
-def element_of(kind: str, quantisation: Quantisation, axis: int) -> ElementType:
+def element_of(kind: str, quantization: Quantization, axis: int) -> ElementType:
     """Return the quantized element type; several scales are along `axis`."""
-    storage = ScalarType(QUANTISED_STORAGE[kind])
-    if quantisation.is_per_axis:
-        return UniformPerAxis(storage, F32, axis, quantisation.scales, quantisation.zero_points)
-    return Uniform(storage, F32, quantisation.scales[0], quantisation.zero_points[0])
+    storage = ScalarType(QUANTIZED_STORAGE[kind])
+    if quantization.is_per_axis:
+        return UniformPerAxis(storage, F32, axis, quantization.scales, quantization.zero_points)
+    return Uniform(storage, F32, quantization.scales[0], quantization.zero_points[0])
 
 
-def real_values(array: Array, quantisation: Quantisation) -> Array:
+def real_values(array: Array, quantization: Quantization) -> Array:
     """Dequantize integers to float32."""
     shape = [1] * array.ndim
-    if quantisation.is_per_axis:
-        shape[quantisation.axis] = -1
-    scale = np.asarray(quantisation.scales, np.float32).reshape(shape if quantisation.is_per_axis else ())
-    zero = np.asarray(quantisation.zero_points, np.int64).reshape(shape if quantisation.is_per_axis else ())
+    if quantization.is_per_axis:
+        shape[quantization.axis] = -1
+    scale = np.asarray(quantization.scales, np.float32).reshape(shape if quantization.is_per_axis else ())
+    zero = np.asarray(quantization.zero_points, np.int64).reshape(shape if quantization.is_per_axis else ())
     return ((array.astype(np.int64) - zero).astype(np.float32) * scale).astype(np.float32)

@@ -19,7 +19,7 @@ from tpuc.api import ForeignNode, InvalidModel, Unsupported
 from tpuc_importing.files import read_bytes
 from tpuc_ops.arrays import Array
 
-from tpuc_tflite.graph import MOST_ELEMENTS, Graph, Quantisation, Shape, TensorEntry
+from tpuc_tflite.graph import MOST_ELEMENTS, Graph, Quantization, Shape, TensorEntry
 from tpuc_tflite.options import CUSTOM, OptionReader, members
 from tpuc_tflite.sparse import Level, densify
 
@@ -240,7 +240,7 @@ class _Loader:
             kind,
             shape,
             signature if len(signature) == len(shape) else shape,
-            self._quantisation(tensor, name, shape),
+            self._quantization(tensor, name, shape),
             None,
             bool(tensor.IsVariable()),
         )
@@ -253,7 +253,7 @@ class _Loader:
             raise self._error(f"tensor '{name}' has the impossible shape {'x'.join(map(str, shape[:16]))}")
         return shape
 
-    def _quantisation(self, tensor: Any, name: str, shape: Shape) -> Quantisation | None:
+    def _quantization(self, tensor: Any, name: str, shape: Shape) -> Quantization | None:
         table = tensor.Quantization()
         if table is None:
             return None
@@ -276,7 +276,7 @@ class _Loader:
                 f"tensor '{name}' has {len(scales)} scales and {len(zeros)} zero points along dimension {axis} of "
                 f"{'x'.join(map(str, shape)) or 'a scalar'}"
             )
-        return Quantisation(scales, zeros, axis)
+        return Quantization(scales, zeros, axis)
 
     def _data(self, tensor: Any, entry: TensorEntry) -> Array | None:
         index = tensor.Buffer()

@@ -67,8 +67,8 @@ def _fixed(graph: Graph, name: str, value: object) -> Graph:
 def _stored(place: str, entry: TensorEntry, value: object) -> Array:
     """Return the value as the file would store it; a quantized input is given by its real value."""
     dtype: np.dtype[Any] = np.dtype({"INT4": "int8"}.get(entry.kind, entry.kind.lower()))
-    if not entry.is_quantised or entry.quantisation is None:
+    if not entry.is_quantized or entry.quantization is None:
         return fixed_array(place, value, entry.shape, dtype)
     real = fixed_array(place, value, entry.shape, np.dtype(np.float64))
-    limits, (scale, zero) = np.iinfo(dtype), (entry.quantisation.scales[0], entry.quantisation.zero_points[0])
+    limits, (scale, zero) = np.iinfo(dtype), (entry.quantization.scales[0], entry.quantization.zero_points[0])
     return np.clip(np.rint(real / scale) + zero, limits.min, limits.max).astype(dtype)

@@ -106,7 +106,7 @@ class _Walk:
     def _state(self, variable: str, entry: TensorEntry) -> str:
         """Return a new input, with the quantization of the tensor into which the variable is read."""
         start = self._starts.get(variable, np.zeros(0))
-        zero = entry.quantisation.zero_points[0] if entry.is_quantised and entry.quantisation is not None else 0
+        zero = entry.quantization.zero_points[0] if entry.is_quantized and entry.quantization is not None else 0
         name = self._free(variable)
         self._tensors[name] = dataclasses.replace(entry, name=name)
         self._states[variable] = self._values[variable] = name

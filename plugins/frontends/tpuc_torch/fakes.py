@@ -15,7 +15,7 @@ _SAME = {"aten::detach", "aten::detach_", "aten::alias", "aten::lift_fresh_copy"
 """Ops whose result equals the number they read."""
 
 
-def normalise(torch: Any, program: Any) -> None:
+def normalize(torch: Any, program: Any) -> None:
     """Rewrite the graph of an exported program in place. Observers are removed: an exported network does not train."""
     rewriter = _Rewriter(torch, program)
     for node in list(program.graph.nodes):

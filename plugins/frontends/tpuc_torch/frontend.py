@@ -14,7 +14,7 @@ from typing import Any
 
 from tpuc.api import Frontend, ImportOptions, InvalidModel, Module, Unsupported, install_command
 
-from tpuc_torch.fakes import normalise
+from tpuc_torch.fakes import normalize
 
 OPSET = 18
 """The oldest opset that torch's exporter writes without converting the network afterwards."""
@@ -70,7 +70,7 @@ def _through_onnx(torch: Any, source: str, options: ImportOptions, registry: Any
         path = Path(folder) / "network.onnx"
         try:
             exported = _exported(torch, *arguments)
-            normalise(torch, exported)
+            normalize(torch, exported)
             program = torch.onnx.export(exported, dynamo=True, opset_version=OPSET, verbose=False)
             program.save(path)
         except ImportError as error:
@@ -107,7 +107,7 @@ def _torch(source: str) -> Any:
             f"{source}: networks of PyTorch are exported by torch, which is not installed: {install_command('torch')}, "
             "or export the network to ONNX elsewhere"
         ) from None
-    with contextlib.suppress(ImportError):  # it registers the ops that PT2E quantisation writes
+    with contextlib.suppress(ImportError):  # it registers the ops that PT2E quantization writes
         importlib.import_module("torch.ao.quantization.fx._decomposed")
     return torch
 

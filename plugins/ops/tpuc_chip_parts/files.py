@@ -9,7 +9,7 @@ import numpy as np
 from tpuc.api import ScalarType, TensorInfo, numpy_dtype
 from tpuc.api.simulation import stored_element
 
-_QUANTISED = {"si8": "i8", "ui8": "u8", "si16": "i16", "ui16": "u16"}
+_QUANTIZED = {"si8": "i8", "ui8": "u8", "si16": "i16", "ui16": "u16"}
 """Integer types that may have a scale, in the spelling of uniform types."""
 
 
@@ -49,5 +49,5 @@ class FileTensor(Protocol):
 def tensor_info(tensor: FileTensor, *, is_input: bool) -> TensorInfo:
     """The description of a file's input or output for the compiler."""
     name = tensor.type.element
-    element = stored_element(name, _QUANTISED.get(name), tensor.scale, int(tensor.zero_point), is_input=is_input)
+    element = stored_element(name, _QUANTIZED.get(name), tensor.scale, int(tensor.zero_point), is_input=is_input)
     return TensorInfo(tensor.name, tensor.shape, element, tensor.address)

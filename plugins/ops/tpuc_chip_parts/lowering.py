@@ -30,8 +30,8 @@ from tpuc_ops.elementwise import Function
 from tpuc_ops.integers import zero_point
 from tpuc_ops.quant.arithmetic import (
     Rounding,
-    dequantise,
-    quantise_float,
+    dequantize,
+    quantize_float,
     round_to_int,
     saturate,
     symmetric_scale,
@@ -92,7 +92,7 @@ def bytes_of(constant: Array) -> tuple[Array, float, str]:
     return saturate(rounded, dtype), scale, element
 
 
-def quantised_constant(factors: Array, lowest_shift: int) -> tuple[Array, int]:
+def quantized_constant(factors: Array, lowest_shift: int) -> tuple[Array, int]:
     """Factors as int8 numerators over a common power of two: the largest shift that keeps all within 127."""
     greatest = float(np.abs(factors).max(initial=0.0))
     shift = _GREATEST_SHIFT
@@ -104,7 +104,7 @@ def quantised_constant(factors: Array, lowest_shift: int) -> tuple[Array, int]:
 
 def result_with_sign(node: LoweringNode, *, unsigned: bool) -> TensorType:
     """The stored result type with the given signedness, whatever its calibration says."""
-    plain = node.quantised_result_type()
+    plain = node.quantized_result_type()
     element = node.result_type.element
     if plain.storage.is_unsigned == unsigned or not isinstance(element, Calibrated):
         return plain
@@ -122,11 +122,11 @@ def table_of(op: Op, source: TensorType, result: TensorType) -> Array:
     """
     stored = np.arange(256, dtype=np.uint8).view(numpy_dtype(source.storage))
     (scale, point), (result_scale, result_point) = (_by_rows(one) for one in (source, result))
-    x = dequantise(stored, scale, point)
+    x = dequantize(stored, scale, point)
     plain = TensorType(x.shape, source.shape_only().storage)
     (y,) = op.evaluate(Node(op, (plain,), (plain,)), [x])
     y = np.where(np.isnan(y), 0, y)
-    return quantise_float(y, result_scale, result_point, Rounding.HALF_AWAY_FROM_ZERO, numpy_dtype(result.storage))
+    return quantize_float(y, result_scale, result_point, Rounding.HALF_AWAY_FROM_ZERO, numpy_dtype(result.storage))
 
 
 def _by_rows(type: TensorType) -> tuple[Any, Any]:
@@ -147,7 +147,7 @@ class FunctionTable(Lowering[Any]):
         return is_stated(node)
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        result = node.quantised_result_type()
+        result = node.quantized_result_type()
         table = table_of(node.op, node.operands[0].tensor, result)
         element = "ui8" if result.storage.is_unsigned else "si8"
         return [
@@ -378,11 +378,11 @@ def pool2d(op: top.MaxPool | top.AvgPool, mode: str, multiplier: int = 1, rshift
 
 def stored_value(value: float, type: TensorType) -> float:
     """The integer for a number in a quantized type; the number itself in other types."""
-    if not type.is_quantised:
+    if not type.is_quantized:
         return value
     uniform = type.uniform
     dtype = numpy_dtype(type.storage)
-    return float(quantise_float(value, uniform.scale, uniform.zero_point, Rounding.HALF_AWAY_FROM_ZERO, dtype))
+    return float(quantize_float(value, uniform.scale, uniform.zero_point, Rounding.HALF_AWAY_FROM_ZERO, dtype))
 
 
 def stored_operands(node: LoweringNode, build: LoweringBuilder) -> list[tuple[Value, float]]:

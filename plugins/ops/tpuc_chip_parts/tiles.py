@@ -112,7 +112,7 @@ class Product:
             **more,
         )
 
-    def requantisation(self, channels: Pair) -> tuple[Sequence[int], Sequence[int]]:
+    def requantization(self, channels: Pair) -> tuple[Sequence[int], Sequence[int]]:
         """Multipliers and right shifts of a range of output channels; a single one may serve all."""
         first, end = channels
         count = self.output.shape[1]
@@ -120,7 +120,7 @@ class Product:
         return multipliers[first:end], (self.right_shifts * (count // len(self.right_shifts)))[first:end]
 
     @property
-    def requantises(self) -> bool:
+    def requantizes(self) -> bool:
         """True if integer sums become bytes."""
         return bool(self.multipliers or self.scales)
 

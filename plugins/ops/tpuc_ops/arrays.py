@@ -27,7 +27,7 @@ def held(number: float, type: TensorType) -> Array:
     float32.
     """
     near = np.asarray(number, np.float32)
-    return as_float(stored(near, type)) if type.shape_only().storage.is_float and not type.is_quantised else near
+    return as_float(stored(near, type)) if type.shape_only().storage.is_float and not type.is_quantized else near
 
 
 def relu(x: Array, do_relu: bool, limit: float, *, in_place: bool = False) -> Array:

@@ -25,9 +25,9 @@ def decoded(offsets: Array, priors: Array, variances: Array | None, code: str) -
         return priors[:, None] + offsets
     if code == "CORNER_SIZE":
         return priors[:, None] + offsets * np.concatenate([size, size], -1)
-    centre = offsets[..., :2] * size + (low + high) / 2
+    center = offsets[..., :2] * size + (low + high) / 2
     half = elementary.exp(offsets[..., 2:]) * size / 2
-    return np.concatenate([centre - half, centre + half], -1)
+    return np.concatenate([center - half, center + half], -1)
 
 
 def overlaps(boxes: Array, others: Array) -> Array:
@@ -81,11 +81,11 @@ def pixel_anchors(base: float, ratios: Sequence[float], scales: Sequence[float])
     return np.concatenate([middle - half, middle + half], 1)
 
 
-def centred_boxes(centres: Array, sizes: Array, offsets: Array) -> Array:
+def centered_boxes(centers: Array, sizes: Array, offsets: Array) -> Array:
     """Decode boxes from offsets `[..., 4]`: centers move by a fraction of the size, and sizes are scaled by
-    exponentials. `centres` and `sizes`: `[..., 2]`.
+    exponentials. `centers` and `sizes`: `[..., 2]`.
     """
-    middle = offsets[..., :2] * sizes + centres
+    middle = offsets[..., :2] * sizes + centers
     half = np.float32(0.5) * elementary.exp(offsets[..., 2:]) * sizes
     return np.concatenate([middle - half, middle + half], -1)
 

@@ -10,7 +10,7 @@ import numpy as np
 from tpuc.api import F64, Bool, Dialect, Elementwise, FusesRelu, Node, Op, TensorType, Types
 
 from tpuc_ops.arrays import Array, as_float, relu
-from tpuc_ops.quantised import Rescales, function_of_one, in_floats
+from tpuc_ops.quantized import Rescales, function_of_one, in_floats
 from tpuc_ops.shapes import broadcast
 
 
@@ -27,17 +27,17 @@ class UnaryOp(Op, Elementwise, Rescales):
         (x,) = operands
         return (x.shape_only(),)
 
-    def quantised(self, node: Node, operands: Sequence[Array]) -> Array:
+    def quantized(self, node: Node, operands: Sequence[Array]) -> Array:
         """Compute the op on stored integers; overridden by ops with integer arithmetic of their own."""
         return function_of_one(node, operands, self.function)
 
     def stored(self, node: Node, operands: Sequence[Array]) -> Array:
         """Compute the op on stored integers, by dequantized floats or by integer arithmetic."""
         by_meaning = in_floats(self, node, operands)
-        return self.quantised(node, operands) if by_meaning is None else by_meaning
+        return self.quantized(node, operands) if by_meaning is None else by_meaning
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
-        if node.result_type.is_quantised:
+        if node.result_type.is_quantized:
             return [self.stored(node, operands)]
         with np.errstate(all="ignore"):  # infinities and NaN are results here, not accidents
             return [self.function(as_float(operands[0])).astype(np.float32, copy=False)]

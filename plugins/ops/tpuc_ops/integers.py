@@ -11,9 +11,9 @@ from tpuc.api import BF16, TensorType, Uniform, numpy_dtype
 from tpuc_ops.arrays import Array
 from tpuc_ops.quant.arithmetic import (
     Rounding,
-    quantise_float,
-    requantise,
-    requantise_qdm,
+    quantize_float,
+    requantize,
+    requantize_qdm,
     round_to_int,
     saturate,
     shift_right,
@@ -35,7 +35,7 @@ def is_integer(type: TensorType) -> bool:
     return not type.storage.is_float
 
 
-def requantised(
+def requantized(
     acc: Array, multipliers: Sequence[int], shifts: Sequence[int], mode: str, rounding: str, type: TensorType
 ) -> Array:
     """Requantize int32 sums `[n, c, ...]` to `type`: rescale, add the zero point, saturate.
@@ -55,7 +55,7 @@ def requantised(
     return scaled(acc, factor, shift, zero_point(type), Rounding(rounding), numpy_dtype(type.storage))
 
 
-def requantised_by_floats(acc: Array, scales: Sequence[float], rounding: str, type: TensorType) -> Array:
+def requantized_by_floats(acc: Array, scales: Sequence[float], rounding: str, type: TensorType) -> Array:
     """Requantize int32 sums `[n, c, ...]` to `type` with float scales: ``f32(acc) * f32(scale)`` is rounded to float32,
     then by `rounding` to 16 bits; the zero point is added, and the sum saturated. One scale per channel, or one for
     all.
@@ -85,9 +85,9 @@ def _cut(values: Array) -> Array:
 def _scale(mode: str) -> Callable[..., Array]:
     match mode:
         case "MultiplierShift" | "OnlyShift":
-            return requantise
+            return requantize
         case "QDM" | "TFLite":
-            return requantise_qdm
+            return requantize_qdm
         case _:
             raise ValueError(f"quant_mode must be MultiplierShift, OnlyShift, QDM or TFLite, this one is {mode}")
 
@@ -110,7 +110,7 @@ def integer_bounds(type: TensorType, do_relu: bool, limit: float) -> tuple[int, 
         low = max(low, zero_point(type))
         if limit > 0:
             scale = type.uniform.scale
-            top = quantise_float(limit, scale, zero_point(type), Rounding.HALF_AWAY_FROM_ZERO, dtype)
+            top = quantize_float(limit, scale, zero_point(type), Rounding.HALF_AWAY_FROM_ZERO, dtype)
             high = min(high, int(top))
     return int(low), int(high)
 

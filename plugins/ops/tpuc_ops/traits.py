@@ -12,7 +12,7 @@ from typing import ClassVar, Literal
 from tpuc.api import Op, ShapeOnly
 
 from tpuc_ops.arrays import Array
-from tpuc_ops.quantised import KeepsScale
+from tpuc_ops.quantized import KeepsScale
 
 
 class CommutesWithRounding:

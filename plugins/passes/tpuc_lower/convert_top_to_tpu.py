@@ -25,7 +25,7 @@ class ConvertTopToTpu(Pass):
     """Lower every op by its table cell, and insert Casts where neighbors store values differently.
 
     `mode`, when empty, is the result `mode` of an earlier pass, else the run's option `quantize`, else f32. The
-    quantize table in the result `quantise_table` overrides it for single ops; ops in the result `float_sums` need not
+    quantize table in the result `quantize_table` overrides it for single ops; ops in the result `float_sums` need not
     round their results to bytes. Outputs at positions in the result `stored_outputs` are bytes in the integer modes,
     rounded at the end where they are computed in floats.
 

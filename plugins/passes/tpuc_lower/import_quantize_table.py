@@ -5,29 +5,29 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from tpuc.api import QUANTISE_TABLE, CalibrationError, Module, Pass, PassContext, UsageError, read_text
+from tpuc.api import QUANTIZE_TABLE, CalibrationError, Module, Pass, PassContext, UsageError, read_text
 
 from tpuc_lower.target.kernels import chip_of
 
 
 @dataclass(frozen=True)
-class ImportQuantiseTable(Pass):
+class ImportQuantizeTable(Pass):
     """Read the file `table`: one `op_name mode` per line, comments begin with `#`.
 
-    Leaves `{op name: mode}` in the result `quantise_table`.
+    Leaves `{op name: mode}` in the result `quantize_table`.
     """
 
-    name = "import-quantise-table"
+    name = "import-quantize-table"
     table: str = ""
 
     def run(self, module: Module, context: PassContext) -> bool:
         """See Pass; raises CalibrationError for invalid lines, unknown names and unknown modes."""
         if not self.table:
-            raise UsageError("pass 'import-quantise-table' needs a file: import-quantise-table{table=FILE}")
+            raise UsageError("pass 'import-quantize-table' needs a file: import-quantize-table{table=FILE}")
         path = Path(self.table)
         modes = chip_of(context, self.name).description.modes
         names = {operation.name for operation in module.main.operations}
-        table: dict[str, str] = dict(context.find(QUANTISE_TABLE, {}))
+        table: dict[str, str] = dict(context.find(QUANTIZE_TABLE, {}))
         text = read_text(path, CalibrationError, "Give --quantize-table lines 'op_name mode'.")
         for number, line in enumerate(text.splitlines(), 1):
             words = line.partition("#")[0].split()
@@ -42,5 +42,5 @@ class ImportQuantiseTable(Pass):
             if mode not in modes:
                 raise CalibrationError(f"{where}: mode '{words[1]}' is not one of {', '.join(modes)}; choose another")
             table[name] = mode
-        context.leave(QUANTISE_TABLE, table)
+        context.leave(QUANTIZE_TABLE, table)
         return False

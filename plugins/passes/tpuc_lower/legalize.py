@@ -13,7 +13,7 @@ from tpuc_lower.target.results import FLOAT_SUMS
 
 
 @dataclass(frozen=True)
-class Legalise(Pass):
+class Legalize(Pass):
     """Rewrite, TOP to TOP, every op that has no lowering on the chip, or whose lowering refuses the node, by its
     legalization; the result may be legalized again. Ops without a legalization stay. Before that, whatever
     is computed of numbers that only the runtime reads becomes tables (`tables.py`).
@@ -22,7 +22,7 @@ class Legalise(Pass):
     `compute_type` and are lowered in that mode, also in an integer network. `mode` as for `convert-top-to-tpu`.
     """
 
-    name = "legalise"
+    name = "legalize"
     mode: str = ""
 
     def run(self, module: Module, context: PassContext) -> bool:

@@ -18,7 +18,7 @@ from tpuc.api import (
 )
 from tpuc_ops import tpu
 
-from tpuc_lower.boundary.file_bytes import dequantises, return_bytes, take_bytes, take_name
+from tpuc_lower.boundary.file_bytes import dequantizes, return_bytes, take_bytes, take_name
 from tpuc_lower.target.results import FILE_INPUTS, FILE_OUTPUTS
 
 
@@ -81,7 +81,7 @@ def _strip_input(module: Module, operation: Operation, own: TensorType | None, c
             "another form, so the file cannot take it quantized. Choose other inputs with --quant-input-list"
         )
     cast_type = casts[0].result.tensor
-    if own is not None and own.storage.is_unsigned and cast_type.is_quantised and cast_type.element != own.element:
+    if own is not None and own.storage.is_unsigned and cast_type.is_quantized and cast_type.element != own.element:
         take_bytes(module, operation, casts[0], own)
         return True
     stored = casts[0].result
@@ -95,14 +95,14 @@ def _strip_output(module: Module, index: int, context: PassContext) -> bool:
     terminator = module.main.terminator
     value = terminator.operands[index]
     cast = value.defining
-    if value.tensor.is_quantised:
+    if value.tensor.is_quantized:
         return False
     if cast is None or not isinstance(cast.op, tpu.Cast) or cast.operands[0] in terminator.operands:
         context.log(f"output '{value.name}' is not quantized: --quant-output has no effect on it")
         return False
     stored = cast.operands[0]
     before = stored.defining
-    if before is not None and not stored.tensor.is_quantised and dequantises(module, before):
+    if before is not None and not stored.tensor.is_quantized and dequantizes(module, before):
         stored = before.operands[0]  # first to a narrow float, then to a wide one
     terminator.set_operand(index, stored)
     return True

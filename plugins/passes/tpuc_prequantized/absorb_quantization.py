@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tpuc.api import Module, Pass, PassContext, Pattern, StringAttr, apply_patterns, drop_unused_weights, remove_dead
 from tpuc_ops import top
-from tpuc_ops.quant.casts import Dequantise
+from tpuc_ops.quant.casts import Dequantize
 from tpuc_optimize.canonicalization.common import Names
 
 from tpuc_prequantized.affine import AffineIntoFilter
@@ -21,19 +21,19 @@ from tpuc_prequantized.moves import (
     WeightsMoved,
 )
 
-_STATED = (top.QuantizeLinear, top.DequantizeLinear, Dequantise)
+_STATED = (top.QuantizeLinear, top.DequantizeLinear, Dequantize)
 """The ops that express quantization, which the pass removes."""
 
 
 @dataclass(frozen=True)
-class AbsorbQuantisation(Pass):
+class AbsorbQuantization(Pass):
     """QuantizeLinear and DequantizeLinear become the quantized types of values, and ops between them compute on
     integers. Casts remain where the network really computes in floats.
 
     Raises InvalidModel for scales that contradict each other or are not positive.
     """
 
-    name = "absorb-quantisation"
+    name = "absorb-quantization"
 
     def run(self, module: Module, context: PassContext) -> bool:
         if not any(isinstance(operation.op, _STATED) for operation in module.walk()):

@@ -9,7 +9,7 @@ import numpy as np
 from tpuc.api import ElementType, NoneType, Operation, Pattern, Rewriter, Uniform, UniformPerAxis, Value
 from tpuc_ops import top
 from tpuc_ops.arrays import Array
-from tpuc_ops.quant.casts import Dequantise, parameters
+from tpuc_ops.quant.casts import Dequantize, parameters
 from tpuc_optimize.canonicalization.affine import (
     AFFINE_OPS,
     affine_of,
@@ -45,7 +45,7 @@ class AffineIntoFilter(Pattern):
             return False
         cast = product.operands[1].defining
         axis, bias = output_axis(product), bias_of(product, rewriter.module)
-        if cast is None or not isinstance(cast.op, Dequantise) or not is_weight(cast.operands[0]):
+        if cast is None or not isinstance(cast.op, Dequantize) or not is_weight(cast.operands[0]):
             return False
         if axis is None or bias is None:
             return False
@@ -59,7 +59,7 @@ class AffineIntoFilter(Pattern):
             return False
         rewriter.at(product)
         stored = rewriter.weight(self._names.new(f"{cast.operands[0].name}_scaled"), *scaled)
-        filters = rewriter.build(Dequantise(), [stored], cast.result.type, self._names.new(f"{cast.name}_scaled"))
+        filters = rewriter.build(Dequantize(), [stored], cast.result.type, self._names.new(f"{cast.name}_scaled"))
         total = new_weight(rewriter, self._names, f"{operation.name}_bias", bias * factor + summand)
         after: top.Add = operation.op  # pyright: ignore[reportAssignmentType]  # or another of `matches`, with a relu
         op = replace(product.op, do_relu=after.do_relu, relu_limit=after.relu_limit)

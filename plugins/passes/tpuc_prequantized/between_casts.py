@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from tpuc.api import ABSENT, LoweringNode, Module, NetworkInput, NoneType, Operation, TensorType, Uniform, Value
 from tpuc_lower.lowering.cells import Cells, is_kept
-from tpuc_ops.quant.casts import Dequantise, Quantise
+from tpuc_ops.quant.casts import Dequantize, Quantize
 
 
 def computed_from_integers(module: Module, cells: Cells) -> set[str]:
@@ -18,7 +18,7 @@ def computed_from_integers(module: Module, cells: Cells) -> set[str]:
 
 
 def _is_one(operation: Operation, module: Module, cells: Cells) -> bool:
-    if is_kept(operation) or isinstance(operation.op, (NetworkInput, Quantise, Dequantise)):
+    if is_kept(operation) or isinstance(operation.op, (NetworkInput, Quantize, Dequantize)):
         return False
     cell, node = cells.lowering(operation.op, cells.mode), _stated(operation, module, cells)
     return cell is not None and node is not None and cell.refuse(node) is None and cell.takes_zero_points(node)
@@ -30,7 +30,7 @@ def _stated(operation: Operation, module: Module, cells: Cells) -> LoweringNode 
         return None
     operands = list(_integers_behind(operation))
     result = operation.result
-    casts = {user.result.tensor.element if isinstance(user.op, Quantise) else None for user in result.users}
+    casts = {user.result.tensor.element if isinstance(user.op, Quantize) else None for user in result.users}
     if None in operands or len(casts) != 1 or not isinstance(element := casts.pop(), Uniform):
         return None
     types = tuple(type_ for type_ in operands if type_ is not None)
@@ -44,12 +44,12 @@ def _integers_behind(operation: Operation) -> Iterator[TensorType | None]:
         if isinstance(operand.type, NoneType):
             yield ABSENT
         elif operand.is_constant:
-            yield None if operand.tensor.is_quantised else operand.tensor
+            yield None if operand.tensor.is_quantized else operand.tensor
         else:
             yield _before_cast(operand)
 
 
 def _before_cast(value: Value) -> TensorType | None:
     made = value.defining
-    stored = made.operands[0] if made is not None and isinstance(made.op, Dequantise) else value
+    stored = made.operands[0] if made is not None and isinstance(made.op, Dequantize) else value
     return stored.tensor if isinstance(stored.tensor.element, Uniform) and not stored.is_constant else None

@@ -19,13 +19,13 @@ from tpuc.api import (
 )
 from tpuc_ops import top
 from tpuc_ops.linear import integer_range
-from tpuc_ops.quant.casts import Dequantise, Quantise
+from tpuc_ops.quant.casts import Dequantize, Quantize
 from tpuc_ops.traits import PicksElements
 from tpuc_optimize.canonicalization.common import Names, is_output
 
 from tpuc_prequantized.common import CHIP_BITS
 
-NEAREST = Quantise(round_mode="HalfToEven")
+NEAREST = Quantize(round_mode="HalfToEven")
 """The rounding of QuantizeLinear."""
 
 
@@ -116,11 +116,11 @@ class StoredInputs(Pattern):
 class CastsOfCasts(Pattern):
     """Integers converted to floats and back are only rescaled."""
 
-    matches = (Quantise,)
+    matches = (Quantize,)
 
     def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
         before = operation.operands[0].defining
-        if before is None or not isinstance(before.op, Dequantise):
+        if before is None or not isinstance(before.op, Dequantize):
             return False
         source = before.operands[0]
         if is_weight(source):
@@ -135,7 +135,7 @@ class CastsOfCasts(Pattern):
 class EqualCasts(Pattern):
     """All readers share one cast per type."""
 
-    matches = (Quantise,)
+    matches = (Quantize,)
 
     def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
         for other in operation.operands[0].users:
@@ -193,7 +193,7 @@ def _reads_back(user: Operation) -> bool:
 
 def _read_back(rewriter: Rewriter, user: Operation, stored: Value) -> None:
     rewriter.at(user)
-    rewriter.replace(user, rewriter.build(Dequantise(), [stored], user.result.type, user.name))
+    rewriter.replace(user, rewriter.build(Dequantize(), [stored], user.result.type, user.name))
 
 
 def _check_same(operation: Operation, op: top.QuantizeLinear, user: Operation) -> None:

@@ -15,7 +15,7 @@ from tpuc.api import (
     remove_dead,
 )
 from tpuc_ops import top
-from tpuc_ops.quant.casts import Dequantise, Quantise
+from tpuc_ops.quant.casts import Dequantize, Quantize
 from tpuc_optimize.canonicalization.common import insert_before
 
 CHIP_BITS = 8
@@ -41,7 +41,7 @@ def network_inputs(module: Module) -> list[Operation]:
 def has_scales(module: Module) -> bool:
     """True if any computed value is stored as scaled integers. Inputs may be image bytes anyway."""
     return any(
-        value.tensor.is_quantised
+        value.tensor.is_quantized
         for value in computed_values(module)
         if value.defining is not None and not isinstance(value.defining.op, NetworkInput)
     )
@@ -50,7 +50,7 @@ def has_scales(module: Module) -> bool:
 def computes_floats(module: Module) -> bool:
     """True if any op takes and returns floats."""
     return any(
-        not any(isinstance(value.type, TensorType) and value.tensor.is_quantised for value in (*o.operands, *o.results))
+        not any(isinstance(value.type, TensorType) and value.tensor.is_quantized for value in (*o.operands, *o.results))
         for o in module.main.operations[:-1]
         if o.operands and not isinstance(o.op, NetworkInput)
     )
@@ -60,7 +60,7 @@ def bypass_casts(module: Module) -> None:
     """Remove casts between floats and integers where no value is an integer any more; outputs keep their names."""
     outputs = set(module.main.outputs)
     for operation in list(module.main.operations):
-        if not isinstance(operation.op, (Quantise, Dequantise)):
+        if not isinstance(operation.op, (Quantize, Dequantize)):
             continue
         source, result = operation.operands[0], operation.result
         if isinstance(source.tensor.element, ScalarType):
@@ -75,7 +75,7 @@ def bypass_casts(module: Module) -> None:
 def changes_to_products(module: Module) -> None:
     """Turn a rescaling cast into a product with 1, for which chips have a lowering."""
     for operation in list(module.main.operations):
-        if isinstance(operation.op, Quantise) and operation.operands[0].tensor.is_quantised:
+        if isinstance(operation.op, Quantize) and operation.operands[0].tensor.is_quantized:
             op = top.MulConst(const_val=1.0)
             product = Operation(op, operation.operands, [operation.result.tensor], operation.location)
             operation.result.replace_with(insert_before(operation, product))

@@ -27,7 +27,7 @@ EXACT_MODE = "f32"
 
 
 @dataclass(frozen=True)
-class DropDynamicQuantisation(Pass):
+class DropDynamicQuantization(Pass):
     """In modes other than f32, DynamicQuantizeLinear becomes its operand, with scale 1, where products of its integers
     are scaled back: the network then has the same meaning without the rounding.
 
@@ -35,7 +35,7 @@ class DropDynamicQuantisation(Pass):
     bits, another rounding to 255 steps loses predictions. Filters become integer-valued where factors can move.
     """
 
-    name = "drop-dynamic-quantisation"
+    name = "drop-dynamic-quantization"
 
     def run(self, module: Module, context: PassContext) -> bool:
         """See Pass."""

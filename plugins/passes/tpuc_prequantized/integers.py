@@ -9,8 +9,8 @@ import numpy as np
 from tpuc.api import NoneType, Op, Operation, Pattern, Rewriter, Uniform, UniformPerAxis, Value
 from tpuc_ops import top
 from tpuc_ops.arrays import Array
-from tpuc_ops.quant.casts import Dequantise, Quantise, scales_of
-from tpuc_ops.quantised import ComputesIntegers, KeepsScale, Product, Rescales
+from tpuc_ops.quant.casts import Dequantize, Quantize, scales_of
+from tpuc_ops.quantized import ComputesIntegers, KeepsScale, Product, Rescales
 from tpuc_optimize.canonicalization.common import Names, is_output, sole_producer
 from tpuc_optimize.canonicalization.relu import ReluIntoProducer
 
@@ -23,7 +23,7 @@ BIAS = 2
 class ComputeIntegers(Pattern):
     """An op with dequantized operands and a result that is only quantized computes on integers."""
 
-    matches = (Quantise,)
+    matches = (Quantize,)
 
     def __init__(self, names: Names) -> None:
         self._names = names
@@ -69,7 +69,7 @@ class ReluIntoIntegers(Pattern):
 
     def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
         type_ = operation.operands[0].tensor
-        if not type_.is_quantised or type_.element != operation.result.tensor.element:
+        if not type_.is_quantized or type_.element != operation.result.tensor.element:
             return False
         producer = sole_producer(operation)
         if producer is None or is_output(operation.operands[0]):
@@ -89,9 +89,9 @@ def _stored(operation: Operation, index: int) -> Value | None:
         return value
     is_bias = isinstance(operation.op, Product) and index == BIAS
     if is_weight(value):
-        return value if is_bias and not value.tensor.is_quantised else None
+        return value if is_bias and not value.tensor.is_quantized else None
     before = value.defining
-    if is_bias or before is None or not isinstance(before.op, Dequantise):
+    if is_bias or before is None or not isinstance(before.op, Dequantize):
         return None
     return before.operands[0]
 

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from tpuc.api import F32, Calibrated, Module, NetworkInput, Return, TensorType, Value, remove_dead
-from tpuc_ops.quant.casts import Dequantise, Quantise
+from tpuc_ops.quant.casts import Dequantize, Quantize
 
 
 def join_calibrated(module: Module) -> None:
     """Remove casts between calibrated and stored values: both sides get the stored type."""
     outputs = set(module.main.outputs)
     for operation in list(module.main.operations):
-        if isinstance(operation.op, Quantise) and _is_calibrated(operation.operands[0]):
+        if isinstance(operation.op, Quantize) and _is_calibrated(operation.operands[0]):
             source, result = operation.operands[0], operation.result
             if source.defining is None or isinstance(source.defining.op, NetworkInput):
-                if all(isinstance(user.op, Quantise) for user in source.users):
+                if all(isinstance(user.op, Quantize) for user in source.users):
                     source.type = source.tensor.with_element(F32)
             elif result not in outputs:
                 source.type = result.type
                 result.replace_with(source)
                 operation.erase()
-        elif isinstance(operation.op, Dequantise) and _is_calibrated(operation.result):
+        elif isinstance(operation.op, Dequantize) and _is_calibrated(operation.result):
             for user, index in list(operation.result.uses):
                 if not isinstance(user.op, Return):
                     user.set_operand(index, operation.operands[0])

@@ -11,7 +11,7 @@ from collections.abc import Collection, MutableMapping
 from tpuc.api import Location, Module, NetworkInput, Op, Operation, TensorType, Uniform, Value, Wants, free_name
 from tpuc_lower.lowering.cells import Cells
 from tpuc_ops import top
-from tpuc_ops.quantised import KeepsScale
+from tpuc_ops.quantized import KeepsScale
 from tpuc_ops.traits import MovesElements
 
 from tpuc_prequantized.casts import is_within

@@ -20,7 +20,7 @@ from tpuc.api import (
     UniformPerAxis,
 )
 from tpuc_ops import top
-from tpuc_ops.quant.casts import Dequantise, Quantise, parameters
+from tpuc_ops.quant.casts import Dequantize, Quantize, parameters
 from tpuc_ops.traits import CommutesWithRounding, PicksElements
 from tpuc_optimize.canonicalization.common import Names, is_output
 
@@ -40,7 +40,7 @@ class WeightsMoved(Pattern):
 
     def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
         cast = operation.operands[0].defining
-        if cast is None or not isinstance(cast.op, Dequantise) or not is_weight(cast.operands[0]):
+        if cast is None or not isinstance(cast.op, Dequantize) or not is_weight(cast.operands[0]):
             return False
         weight = cast.operands[0]
         element, dims = weight.tensor.element, operation.result.tensor.dims
@@ -51,7 +51,7 @@ class WeightsMoved(Pattern):
             element = replace(element, axis=axis)
         (array,) = operation.op.evaluate(operation.node(), [rewriter.module.weights[weight.name]])
         moved = rewriter.weight(self._names.new(f"{operation.name}_stored"), np.ascontiguousarray(array), element)
-        rewriter.replace(operation, rewriter.build(Dequantise(), [moved], operation.result.type, operation.name))
+        rewriter.replace(operation, rewriter.build(Dequantize(), [moved], operation.result.type, operation.name))
         return True
 
 
@@ -98,7 +98,7 @@ class MovesBeforeCasts(Pattern):
         if not operation.operands or not _keeps(operation.op):
             return False
         cast = operation.operands[0].defining
-        if cast is None or not isinstance(cast.op, Dequantise) or is_weight(cast.operands[0]):
+        if cast is None or not isinstance(cast.op, Dequantize) or is_weight(cast.operands[0]):
             return False
         stored = cast.operands[0]
         element = stored.tensor.element
@@ -109,7 +109,7 @@ class MovesBeforeCasts(Pattern):
         moved = Operation(operation.op, [stored, *operation.operands[1:]], types, Location(tuple(names)))
         rewriter.insert(moved)
         casts = [
-            rewriter.build(Dequantise(), [value], old.type, old.name)
+            rewriter.build(Dequantize(), [value], old.type, old.name)
             for value, old in zip(moved.results, operation.results, strict=True)
         ]
         rewriter.replace(operation, casts)
@@ -121,7 +121,7 @@ class CastsBeforeMoves(Pattern):
     computes them.
     """
 
-    matches = (Quantise,)
+    matches = (Quantize,)
 
     def __init__(self, names: Names) -> None:
         self._names = names
@@ -132,7 +132,7 @@ class CastsBeforeMoves(Pattern):
         if move is None or len(value.uses) > 1 or not _passes(move.op) or len(move.results) > 1:
             return False
         source = move.operands[0]
-        if is_weight(source) or not isinstance(source.type, TensorType) or source.tensor.is_quantised:
+        if is_weight(source) or not isinstance(source.type, TensorType) or source.tensor.is_quantized:
             return False
         element = operation.result.tensor.element
         rewriter.at(move)
@@ -147,7 +147,7 @@ class CastsBeforeMoves(Pattern):
 class WeightsAsFloats(Pattern):
     """A quantized constant that a float op reads becomes the real numbers of its integers."""
 
-    matches = (Dequantise,)
+    matches = (Dequantize,)
 
     def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
         weight = operation.operands[0]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tpuc.api import (
     F32,
-    QUANTISE_TABLE,
+    QUANTIZE_TABLE,
     Calibrated,
     Location,
     Module,
@@ -23,7 +23,7 @@ from tpuc.api import (
 from tpuc_lower.lowering.cells import Cells
 from tpuc_lower.target.kernels import chip_of, runs_on_chip
 from tpuc_lower.target.results import FILE_INPUTS, FILE_OUTPUTS, MODE
-from tpuc_ops.quant.casts import Dequantise, Quantise
+from tpuc_ops.quant.casts import Dequantize, Quantize
 
 from tpuc_prequantized.between_casts import computed_from_integers
 from tpuc_prequantized.common import (
@@ -33,17 +33,17 @@ from tpuc_prequantized.common import (
     network_inputs,
 )
 from tpuc_prequantized.join_calibrated import join_calibrated
-from tpuc_prequantized.requantize_symmetric import RequantiseSymmetric
+from tpuc_prequantized.requantize_symmetric import RequantizeSymmetric
 from tpuc_prequantized.stored_bytes import kept_signed, plain_bytes
-from tpuc_prequantized.stored_weights import dequantise_weights
+from tpuc_prequantized.stored_weights import dequantize_weights
 from tpuc_prequantized.wide_differences import differences_to_floats
 from tpuc_prequantized.wide_integers import has_wide_inputs, reads_inputs, wide_to_floats
 
 
 @dataclass(frozen=True)
-class PrepareQuantised(Pass):
+class PrepareQuantized(Pass):
     """Chooses the integer mode, the result `mode`: with zero points where the chip supports them, else symmetric
-    through `requantise-symmetric`. Integer types that the chip lacks become floats if a float mode was requested.
+    through `requantize-symmetric`. Integer types that the chip lacks become floats if a float mode was requested.
 
     With zero points every value keeps its scale, bytes are unsigned where none is below 0, and inputs become floats
     that are quantized first, as for other networks. Float ops of the network get the chip's float mode, except those
@@ -51,7 +51,7 @@ class PrepareQuantised(Pass):
     `file_inputs` holds the inputs' types in the file, and `file_outputs` those of the outputs.
     """
 
-    name = "prepare-quantised"
+    name = "prepare-quantized"
 
     def run(self, module: Module, context: PassContext) -> bool:
         """See Pass; raises UsageError for a float mode other than the default one, Unsupported for integers wider than
@@ -72,19 +72,19 @@ class PrepareQuantised(Pass):
         self._check(module, requested)
         context.leave(FILE_INPUTS, _file_inputs(module))
         context.leave(FILE_OUTPUTS, [(value.name, value.tensor) for value in module.main.outputs])
-        table = dict(context.find(QUANTISE_TABLE, {}))
+        table = dict(context.find(QUANTIZE_TABLE, {}))
         if chip.float_mode is not None:
-            integer_ops = computed_from_integers(module, Cells.of(context, self.name, chip.quantised_mode))
+            integer_ops = computed_from_integers(module, Cells.of(context, self.name, chip.quantized_mode))
             table |= dict.fromkeys((name for name in _floats(module) if name not in integer_ops), chip.float_mode)
-        context.leave(QUANTISE_TABLE, table)
-        mode = chip.quantised_mode
+        context.leave(QUANTIZE_TABLE, table)
+        mode = chip.quantized_mode
         context.leave(MODE, mode)
         if requested not in ("int8", "int8-asym"):
             context.remark(f"{module.name} is already quantized: compiling in mode '{mode}'")
         if mode == "int8-asym":
             _make_plain(module)
         else:
-            RequantiseSymmetric().run(module, context)
+            RequantizeSymmetric().run(module, context)
         return True
 
     @staticmethod
@@ -98,11 +98,11 @@ class PrepareQuantised(Pass):
 
 def _file_inputs(module: Module) -> dict[str, TensorType]:
     """The inputs that are quantized integers in the file, by name."""
-    return {one.name: one.result.tensor for one in network_inputs(module) if one.result.tensor.is_quantised}
+    return {one.name: one.result.tensor for one in network_inputs(module) if one.result.tensor.is_quantized}
 
 
 def _has_range(type_: TensorType) -> bool:
-    return type_.is_quantised or isinstance(type_.element, Calibrated)
+    return type_.is_quantized or isinstance(type_.element, Calibrated)
 
 
 def _floats(module: Module) -> list[str]:
@@ -111,14 +111,14 @@ def _floats(module: Module) -> list[str]:
         operation.name
         for operation in module.main.operations[:-1]
         if runs_on_chip(operation)
-        and not isinstance(operation.op, (NetworkInput, Quantise, Dequantise))
+        and not isinstance(operation.op, (NetworkInput, Quantize, Dequantize))
         and not any(isinstance(v.type, TensorType) and _has_range(v.tensor) for v in operation.results)
     ]
 
 
 def _make_plain(module: Module) -> None:
     changes_to_products(module)
-    dequantise_weights(module, but_filters=True, but_biases=True)
+    dequantize_weights(module, but_filters=True, but_biases=True)
     names = {value.name for value in computed_values(module)}
     kept = kept_signed(module)
     for value in computed_values(module):
@@ -126,7 +126,7 @@ def _make_plain(module: Module) -> None:
         if isinstance(element, Uniform) and (element.storage.is_unsigned or value not in kept):
             value.type = value.tensor.with_element(plain_bytes(element))
     for operation in list(module.main.operations):
-        if isinstance(operation.op, NetworkInput) and operation.result.tensor.is_quantised:
+        if isinstance(operation.op, NetworkInput) and operation.result.tensor.is_quantized:
             _quantize_input(operation, names)
     module.main.update_type()
 
@@ -136,7 +136,7 @@ def _quantize_input(operation: Operation, names: set[str]) -> None:
     value: Value = operation.result
     name = free_name(f"{value.name}_i8", names.__contains__)
     names.add(name)
-    cast = Operation(Quantise(), [value], [value.tensor], Location((name,)))
+    cast = Operation(Quantize(), [value], [value.tensor], Location((name,)))
     value.replace_with(cast.result)
     cast.set_operand(0, value)
     for floats in (operation.operands[0], value):

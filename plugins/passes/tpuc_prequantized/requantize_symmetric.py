@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from tpuc.api import (
     F32,
-    QUANTISE_TABLE,
+    QUANTIZE_TABLE,
     Calibrated,
     Module,
     NetworkInput,
@@ -19,7 +19,7 @@ from tpuc.api import (
 )
 from tpuc_lower.lowering.cells import Cells
 from tpuc_ops import top
-from tpuc_ops.quant.casts import Quantise
+from tpuc_ops.quant.casts import Quantize
 
 from tpuc_prequantized.between_casts import computed_from_integers
 from tpuc_prequantized.common import (
@@ -31,12 +31,12 @@ from tpuc_prequantized.common import (
 )
 from tpuc_prequantized.limited import keep_limits
 from tpuc_prequantized.stored_inputs import given_as_stored, keep_own_type, take_integers
-from tpuc_prequantized.stored_weights import dequantise_weights
+from tpuc_prequantized.stored_weights import dequantize_weights
 from tpuc_prequantized.zero_points import kept_elements
 
 
 @dataclass(frozen=True)
-class RequantiseSymmetric(Pass):
+class RequantizeSymmetric(Pass):
     """Values keep their integers where 0 is the lowest of them, or the middle, or where the surrounding ops fold zero
     points into biases and tables. So do inputs that are only quantized, where the result `stored_inputs` allows it:
     casts of these chips are symmetric, and round halves differently from the network. All others get the range of
@@ -47,14 +47,14 @@ class RequantiseSymmetric(Pass):
     other side.
     """
 
-    name = "requantise-symmetric"
+    name = "requantize-symmetric"
 
     def run(self, module: Module, context: PassContext) -> bool:
         """See Pass; a network without scales stays unchanged. Without a chip no zero point is kept."""
         if not has_scales(module):
             return False
         changes_to_products(module)
-        dequantise_weights(module, but_filters=context.chip is not None)
+        dequantize_weights(module, but_filters=context.chip is not None)
         cells = None if context.chip is None else Cells.of(context, self.name, "int8")
         integer_ops = set[str]() if cells is None else computed_from_integers(module, cells)
         floats, as_given = _made_of_floats(module, integer_ops), given_as_stored(module, context)
@@ -70,9 +70,9 @@ class RequantiseSymmetric(Pass):
                 kept[operation.operands[0]] = element
                 take_integers(operation, element, as_given[operation.result], module, context)
         _round_moved_averages(module, kept)
-        modes = dict(context.find(QUANTISE_TABLE, {}))
+        modes = dict(context.find(QUANTIZE_TABLE, {}))
         clipped = keep_limits(module, kept, modes, cells)
-        context.leave(QUANTISE_TABLE, modes)
+        context.leave(QUANTIZE_TABLE, modes)
         divisor = None if context.chip is None else context.chip.description.symmetric_divisor
         ratios = {
             value: self._settle(value, kept.get(value), value in floats, divisor)
@@ -116,7 +116,7 @@ def _round_moved_averages(module: Module, kept: Mapping[Value, Uniform]) -> None
     of the range of a value that is never negative, and rare.
     """
     for operation in module.main.operations:
-        if not isinstance(operation.op, top.AvgPool) or not operation.result.tensor.is_quantised:
+        if not isinstance(operation.op, top.AvgPool) or not operation.result.tensor.is_quantized:
             continue
         value = operation.operands[0]
         even = operation.op.round_mode == "HalfToEven"
@@ -130,7 +130,7 @@ def _made_of_floats(module: Module, integer_ops: Collection[str]) -> set[Value]:
     for operation in module.main.operations:
         if isinstance(operation.op, NetworkInput):
             inputs.add(operation.result)
-        elif isinstance(operation.op, Quantise) and not operation.operands[0].tensor.is_quantised:
+        elif isinstance(operation.op, Quantize) and not operation.operands[0].tensor.is_quantized:
             made = operation.operands[0].defining
             if made is None or made.name not in integer_ops:
                 inputs.add(operation.operands[0])

@@ -16,7 +16,7 @@ from tpuc.api import (
     free_name,
 )
 from tpuc_ops import top
-from tpuc_ops.quant.casts import Dequantise, Quantise
+from tpuc_ops.quant.casts import Dequantize, Quantize
 
 from tpuc_prequantized.common import network_inputs
 
@@ -30,12 +30,12 @@ def given_as_stored(module: Module, context: PassContext) -> dict[Value, RoundMo
         value, users = operation.result, operation.result.users
         if position not in chosen:
             continue
-        if value.tensor.is_quantised:
-            if not any(isinstance(user.op, Dequantise) for user in users):
+        if value.tensor.is_quantized:
+            if not any(isinstance(user.op, Dequantize) for user in users):
                 found[value] = None
         elif len(casts := {(user.op, user.result.tensor.element) for user in users}) == 1:
             ((op, _),) = casts
-            if isinstance(op, Quantise):
+            if isinstance(op, Quantize):
                 found[value] = op.round_mode
     return found
 

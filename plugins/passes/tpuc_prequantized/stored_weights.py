@@ -6,19 +6,19 @@ import numpy as np
 from tpuc.api import Builder, InvalidModel, Module, Operation, Uniform, UniformPerAxis, remove_unused
 from tpuc_ops import top
 from tpuc_ops.arrays import Array
-from tpuc_ops.quant.arithmetic import dequantise
+from tpuc_ops.quant.arithmetic import dequantize
 from tpuc_ops.quant.casts import parameters, scales_of
-from tpuc_ops.quantised import Product
+from tpuc_ops.quantized import Product
 
 from tpuc_prequantized.common import STORED
 
 
-def dequantise_weights(module: Module, *, but_filters: bool = False, but_biases: bool = False) -> None:
+def dequantize_weights(module: Module, *, but_filters: bool = False, but_biases: bool = False) -> None:
     """Replace weights by the real numbers of their integers, one copy per use; `but_filters` and `but_biases` keep the
     integers of those that lowerings accept.
     """
     for operation in list(module.main.operations):
-        product = isinstance(operation.op, Product) and operation.operands[0].tensor.is_quantised
+        product = isinstance(operation.op, Product) and operation.operands[0].tensor.is_quantized
         kept = {1: but_filters, 2: but_biases} if product and isinstance(operation.op, STORED) else {}
         # The bias first: its scale is said by the filter.
         for index, operand in reversed(list(enumerate(operation.operands))):
@@ -36,8 +36,8 @@ def _real(module: Module, operation: Operation, index: int, product: bool) -> Ar
     """The real numbers of the weight at operand `index`; None when it is a float already."""
     operand = operation.operands[index]
     type_, array = operand.tensor, module.weights[operand.name]
-    if type_.is_quantised:
-        return dequantise(array, *parameters(type_))
+    if type_.is_quantized:
+        return dequantize(array, *parameters(type_))
     if type_.storage.is_float or not product or index != 2:
         return None
     source, filters = operation.operands[0].tensor.element, operation.operands[1].tensor.element

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tpuc.api import F32, Location, Module, Op, Operation, Value, free_name
 from tpuc_ops import top
-from tpuc_ops.quant.casts import Dequantise, Quantise
+from tpuc_ops.quant.casts import Dequantize, Quantize
 from tpuc_optimize.canonicalization.common import insert_before
 
 from tpuc_prequantized.common import computed_values
@@ -25,19 +25,19 @@ def differences_to_floats(module: Module) -> None:
             continue
         for index, operand in enumerate(operation.operands):
             if not operand.is_constant:
-                operation.set_operand(index, before(operation, Dequantise(), [operand]))
+                operation.set_operand(index, before(operation, Dequantize(), [operand]))
         difference = operation.result
         difference.type = difference.tensor.with_element(F32)
         for square, _ in list(difference.uses):
             real = before(square, square.op, [difference])
-            rounded = Operation(Quantise(), [real], [square.result.tensor], square.location)
+            rounded = Operation(Quantize(), [real], [square.result.tensor], square.location)
             square.result.replace_with(insert_before(square, rounded))
             square.erase()
 
 
 def _widens(operation: Operation) -> bool:
     """True if it produces 16 bits from 8, for squares only."""
-    if not isinstance(operation.op, top.Sub) or not operation.result.tensor.is_quantised:
+    if not isinstance(operation.op, top.Sub) or not operation.result.tensor.is_quantized:
         return False
     bits = operation.result.tensor.storage.bits
     return all(operand.tensor.storage.bits < bits for operand in operation.operands) and all(

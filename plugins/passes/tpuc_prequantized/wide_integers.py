@@ -26,7 +26,7 @@ from tpuc_prequantized.common import (
     computed_values,
     network_inputs,
 )
-from tpuc_prequantized.stored_weights import dequantise_weights
+from tpuc_prequantized.stored_weights import dequantize_weights
 
 
 def wide_to_floats(module: Module, mode: str, chip: ChipDescription, remark: Callable[[str], None]) -> bool:
@@ -66,14 +66,14 @@ def _wide_inputs(module: Module) -> list[TensorType]:
 
 
 def _is_wide(value: Value) -> bool:
-    return value.tensor.is_quantised and value.tensor.storage.bits > CHIP_BITS
+    return value.tensor.is_quantized and value.tensor.storage.bits > CHIP_BITS
 
 
 def _to_floats(module: Module) -> None:
     changes_to_products(module)
-    dequantise_weights(module)
+    dequantize_weights(module)
     for value in computed_values(module):
-        if value.tensor.is_quantised:
+        if value.tensor.is_quantized:
             value.type = value.tensor.with_element(F32)
     bypass_casts(module)
     module.main.update_type()

@@ -8,7 +8,7 @@ from typing import TypeAlias
 from tpuc.api import Constant, Module, NetworkInput, Operation, Return, TensorType, Uniform, Value, Wants
 from tpuc_lower.lowering.cells import Cells, is_kept
 from tpuc_ops import top
-from tpuc_ops.quantised import KeepsScale
+from tpuc_ops.quantized import KeepsScale
 
 from tpuc_prequantized.common import computed_values
 from tpuc_prequantized.stored_bytes import with_sign
@@ -169,4 +169,4 @@ def _inconsistent(operation: Operation, moved: Stored, plain: Stored) -> Iterato
 
 
 def _is_integer(value: Value) -> bool:
-    return not value.is_constant and isinstance(value.type, TensorType) and value.tensor.is_quantised
+    return not value.is_constant and isinstance(value.type, TensorType) and value.tensor.is_quantized

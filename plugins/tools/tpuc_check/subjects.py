@@ -114,7 +114,7 @@ class OnnxSubject(Subject):
             "reduced",
             [self._types.get(name, onnx.ValueInfoProto(name=name)) for name in inputs],
             [onnx.ValueInfoProto(name=name) for name in outputs],
-            [_randomised(tensor) for tensor in weights] if random_weights else weights,
+            [_randomized(tensor) for tensor in weights] if random_weights else weights,
         )
         model = onnx.ModelProto(ir_version=self._model.ir_version)
         model.opset_import.extend(self._model.opset_import)
@@ -123,7 +123,7 @@ class OnnxSubject(Subject):
         write_atomic(path, model.SerializeToString(deterministic=True))
 
 
-def _randomised(tensor: onnx.TensorProto) -> onnx.TensorProto:
+def _randomized(tensor: onnx.TensorProto) -> onnx.TensorProto:
     """Replace weights by random numbers of the same spread, so that none are disclosed; small tensors, which may be
     shapes, stay.
     """

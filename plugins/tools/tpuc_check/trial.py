@@ -23,7 +23,7 @@ from tpuc.api import (
 )
 from tpuc.api.evaluation import Array
 from tpuc_importing.building import ModuleSource, TopBuilder
-from tpuc_ops.quant.casts import Dequantise, Quantise
+from tpuc_ops.quant.casts import Dequantize, Quantize
 
 from tpuc_check.findings import CODE, LOWERING
 
@@ -46,7 +46,7 @@ def computes(operation: Operation) -> bool:
     """
     return (
         bool(operation.results)
-        and not isinstance(operation.op, (Constant, NetworkInput, Quantise, Dequantise))
+        and not isinstance(operation.op, (Constant, NetworkInput, Quantize, Dequantize))
         and not all(isinstance(result.type, NoneType) for result in operation.results)
     )
 
@@ -68,7 +68,7 @@ class Trials:
         return self._verdicts[key]
 
     def _try(self, operation: Operation) -> Verdict:
-        is_stored = any(type_.is_quantised for type_ in (*_types(operation.operands), *_types(operation.results)))
+        is_stored = any(type_.is_quantized for type_ in (*_types(operation.operands), *_types(operation.results)))
         reason = None if is_stored else self._refusal(operation)  # what is stored is prepared for the chip first
         if reason is not None:
             return Verdict(reason, LOWERING)
@@ -88,7 +88,7 @@ class Trials:
         """Return the refusal of the chip's lowering; that of a legalization is known only when it is built."""
         description, mode = self._session.chip.description, self._session.mode
         op, registry = operation.op, self._session.registry
-        given = (registry.lowering(description, op, mode), registry.legalisation(description, op))
+        given = (registry.lowering(description, op, mode), registry.legalization(description, op))
         node, constants = operation.node(), tuple(self._module.constant(operand) for operand in operation.operands)
         bare = LoweringNode(node.op, node.operand_types, node.result_types, node.name, (), constants, mode, description)
         reasons = [cell.value.refuse(bare) for cell in given if cell is not None]

@@ -41,7 +41,7 @@ class AppendPostprocess(Pass):
         if known is not None:
             raise UsageError(f"{module.name}: '{known.made_by}' is already in the network; leave out --post {text}.")
         tail = Tail(module)
-        chosen = _chosen(context, text, tail).recognised(tail)
+        chosen = _chosen(context, text, tail).recognized(tail)
         reader = chosen.append(tail)
         state_fused_postprocess(module, FusedPostprocess(text_of(chosen), text_of(reader)))
         return True

@@ -22,7 +22,7 @@ from tpuc_driver.api.command import (
 )
 
 if TYPE_CHECKING:
-    from tpuc_eval.protocols import LabelledSamples
+    from tpuc_eval.protocols import LabeledSamples
     from tpuc_eval.runnable import RunnableFile
 
 
@@ -122,7 +122,7 @@ def command(
     app.result(f"{result.samples} samples of {result.dataset}{note}")
 
 
-def _held_out(app: App, paths: Sequence[Path], samples: LabelledSamples) -> tuple[LabelledSamples, str]:
+def _held_out(app: App, paths: Sequence[Path], samples: LabeledSamples) -> tuple[LabeledSamples, str]:
     """Return the samples that no network was calibrated on, or all if none remain; and a remark."""
     from tpuc_driver.api.host import Session
 

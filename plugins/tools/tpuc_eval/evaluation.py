@@ -12,7 +12,7 @@ from tpuc_driver.api.host import Pool, units_of
 
 from tpuc_eval.job import EvaluationJob
 from tpuc_eval.preset_advice import better_preset
-from tpuc_eval.protocols import LabelledSamples, Metric, Postprocess
+from tpuc_eval.protocols import LabeledSamples, Metric, Postprocess
 from tpuc_eval.runnable import RunnableFile
 
 Progress = Callable[[Iterable[Any], str, "int | None"], Iterable[Any]]
@@ -89,7 +89,7 @@ class Evaluation:
 
 def evaluate(
     networks: Sequence[RunnableFile],
-    samples: LabelledSamples,
+    samples: LabeledSamples,
     metric: Metric,
     candidates: Sequence[Postprocess],
     pool: Pool,
@@ -150,7 +150,7 @@ def _predictions(job: EvaluationJob, pool: Pool, strict: bool, progress: Progres
     return Predictions(digests, unusable)
 
 
-def _tell_skipped(samples: LabelledSamples, reasons: Mapping[int, str], remark: Remark) -> None:
+def _tell_skipped(samples: LabeledSamples, reasons: Mapping[int, str], remark: Remark) -> None:
     if not reasons:
         return
     for index in sorted(reasons)[:SHOWN_SKIPPED]:

@@ -9,7 +9,7 @@ from typing import Any
 from tpuc.api import CalibrationError, UsageError
 from tpuc_driver.api.host import Job
 
-from tpuc_eval.protocols import LabelledSamples, Metric, Outputs, Postprocess, Sample, plain_shape
+from tpuc_eval.protocols import LabeledSamples, Metric, Outputs, Postprocess, Sample, plain_shape
 from tpuc_eval.runnable import Runnable
 
 
@@ -29,7 +29,7 @@ class EvaluationJob(Job[UnitResult]):
     """
 
     network: Runnable
-    samples: LabelledSamples
+    samples: LabeledSamples
     metric: Metric
     candidates: tuple[Postprocess, ...]
     is_named: bool = False

@@ -100,7 +100,7 @@ def plain_shape(dims: Sequence[int]) -> tuple[int, ...]:
     return tuple(dims[:-1] if len(dims) == 4 and dims[-1] == 1 else dims)
 
 
-class LabelledSamples(ABC):
+class LabeledSamples(ABC):
     """An opened data set: plain data that are pickled to worker processes, which read samples one by one.
 
     `classes`: the class names in index order, if the data state them.
@@ -139,10 +139,10 @@ class LabelledSamples(ABC):
 
 
 @dataclass(frozen=True)
-class Chosen(LabelledSamples):
+class Chosen(LabeledSamples):
     """A subset of a data set's samples."""
 
-    source: LabelledSamples
+    source: LabeledSamples
     places: tuple[int, ...]
 
     def __post_init__(self) -> None:
@@ -179,7 +179,7 @@ class DatasetType(ABC):
     """The default metric."""
 
     @abstractmethod
-    def open(self, request: DataRequest, remark: Callable[[str], None]) -> LabelledSamples:
+    def open(self, request: DataRequest, remark: Callable[[str], None]) -> LabeledSamples:
         """Return the samples in a fixed order; raises UsageError or CalibrationError."""
 
 
@@ -209,7 +209,7 @@ class Postprocess(ABC):
     def __call__(self, outputs: Outputs, sample: Sample) -> Any:
         """Return the prediction for one sample from real values; the first axis of each output is the sample's rows."""
 
-    def recognised(self, tail: Tail) -> Postprocess:
+    def recognized(self, tail: Tail) -> Postprocess:
         """Return itself with the options that the network's last ops determine."""
         return self
 

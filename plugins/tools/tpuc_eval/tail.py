@@ -14,7 +14,7 @@ from tpuc.api.boundary import mark_as_postprocess
 from tpuc_driver.api.host import inputs_of
 from tpuc_images.placing import Placement
 from tpuc_ops import top
-from tpuc_ops.quant.casts import Dequantise
+from tpuc_ops.quant.casts import Dequantize
 
 from tpuc_eval.protocols import Sample
 
@@ -27,10 +27,10 @@ LOWEST = -1e30
 
 @dataclass(frozen=True)
 class Anchors:
-    """Boxes to which offsets refer: `centres` and `sizes` `[n, 2]`, x before y, in an image of the given width and
+    """Boxes to which offsets refer: `centers` and `sizes` `[n, 2]`, x before y, in an image of the given width and
     height. `variances` are `[n, 4]`, or four for all.
 
-    A box has its center at `centre + variances[:2] * size * offset[:2]`, and the size `size * exp(variances[2:] *
+    A box has its center at `center + variances[:2] * size * offset[:2]`, and the size `size * exp(variances[2:] *
     offset[2:])`.
     """
 
@@ -60,7 +60,7 @@ class Tail:
         self._taken = {name for operation in module.walk() for name in operation.location.names}
         self._build = Builder(module, before=module.main.terminator, constant=top.Weight(), absent=top.None_())
         self.outputs: Sequence[Value] = [
-            self(Dequantise(), value) if value.tensor.is_quantised else value for value in module.main.outputs
+            self(Dequantize(), value) if value.tensor.is_quantized else value for value in module.main.outputs
         ]
 
     @property

@@ -24,7 +24,7 @@ _ORIENTATION, _FIRST_TURNED = 274, 5  # the tag of EXIF, and the first of its va
 def read_image(file: Path, preprocess: Preprocess, shape: tuple[int, ...]) -> NDArray[np.float32]:
     """Return the image as one row ``[1, c, h, w]`` or ``[1, h, w, c]`` of a network input of `shape`."""
     height, width = _check(file, preprocess, shape)
-    row = preprocess.normalise(_pixels(file, preprocess, height, width))
+    row = preprocess.normalize(_pixels(file, preprocess, height, width))
     return np.ascontiguousarray((row.transpose(2, 0, 1) if preprocess.layout == "nchw" else row)[None])
 
 

@@ -28,7 +28,7 @@ const theme = {
     const button = find("#theme");
     button.textContent = `colors: ${name}`;
     button.dataset.theme = name;
-    dispatchEvent(new Event("colours"));
+    dispatchEvent(new Event("colors"));
   },
   start() {
     const remembered = theme.memory();
@@ -38,7 +38,7 @@ const theme = {
       theme.memory(next);
       theme.set(next);
     });
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => dispatchEvent(new Event("colours")));
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => dispatchEvent(new Event("colors")));
   },
 };
 

@@ -131,7 +131,7 @@ class Analysis:
         return max((block.end for block in self.blocks), default=0)
 
 
-def analyse(loaded: LoadedModel, timeline: Timeline, weights: tuple[int, int]) -> Analysis:
+def analyze(loaded: LoadedModel, timeline: Timeline, weights: tuple[int, int]) -> Analysis:
     """Trace the data of a timed program. `weights`: first address of the constants, and their bytes."""
     follower = _Follower(loaded, timeline, weights)
     for index, entry in enumerate(timeline.entries):

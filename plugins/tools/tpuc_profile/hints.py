@@ -90,7 +90,7 @@ def _islands(
 def _is_float(operation: Operation) -> bool:
     types = (*operation.node().operand_types, *operation.node().result_types)
     tensors = [type_ for type_ in types if type_.rank]
-    return all(not type_.is_quantised and type_.storage.name in ("f32", "f16", "bf16") for type_ in tensors)
+    return all(not type_.is_quantized and type_.storage.name in ("f32", "f16", "bf16") for type_ in tensors)
 
 
 def _cycles(session: Session, module: Module, table: Path | None, *, mode: str | None = None, **taken: Any) -> int:

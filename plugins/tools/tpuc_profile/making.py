@@ -8,7 +8,7 @@ from pathlib import Path
 from tpuc.api import Chip, LayerCommands, LoadedModel, Registry, UsageError
 from tpuc_driver.api.host import host_times
 
-from tpuc_profile.analysis import PlannedPlace, analyse, by_layer, name_tensors
+from tpuc_profile.analysis import PlannedPlace, analyze, by_layer, name_tensors
 from tpuc_profile.report import Report
 
 
@@ -27,7 +27,7 @@ def make_report(
     Raises ValueError for layers whose commands differ from the file's.
     """
     timeline = loaded.timeline(profile)
-    analysis = analyse(loaded, timeline, (chip.description.ddr_base, loaded.memory.get("weights", 0)))
+    analysis = analyze(loaded, timeline, (chip.description.ddr_base, loaded.memory.get("weights", 0)))
     reasons = name_tensors(analysis, places or None, loaded.inner_tensors)
     known = loaded.layers if layers is None else layers
     if known:

@@ -12,7 +12,7 @@ from tpuc_driver.api.page import Data, Markup
 from tpuc_pages import page
 
 from tpuc_profile.analysis import Analysis, Step, Tensor
-from tpuc_profile.colours import PALETTE, colours_of
+from tpuc_profile.colors import PALETTE, colors_of
 from tpuc_profile.groups import Group, groups_of
 from tpuc_profile.report import Report
 
@@ -41,7 +41,7 @@ def _data(report: Report) -> dict[str, Any]:
         "shown": _shown_bytes(report.chip.lmem.lane_bytes, analysis.lmem_peak_bytes),
         "engines": [engine.name.lower() for engine in sorted(Engine)],
         "palette": PALETTE,
-        "colours": colours_of(analysis),
+        "colors": colors_of(analysis),
         "commands": [
             [int(e.command.engine), e.start, e.end, step, e.command.instruction.describe()]
             for e, step in zip(analysis.timeline.entries, analysis.steps_of, strict=True)

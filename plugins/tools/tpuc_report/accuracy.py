@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from tpuc.api import QUANTISED, Module, UsageError
+from tpuc.api import QUANTIZED, Module, UsageError
 from tpuc.api.evaluation import Array, Interpreter, real_values, types_of
 from tpuc_driver.api.host import (
     CHECK_SAMPLES,
@@ -90,14 +90,14 @@ def measure(session: Session, modules: Modules, dataset: Path, count: int, seen:
     ends = [*zip(exact.main.outputs, lowered.main.outputs, strict=True)]
     samples = 0
     own, types = types_of(exact), types_of(lowered)
-    plain, quantised = Interpreter(exact), Interpreter(lowered)
+    plain, quantized = Interpreter(exact), Interpreter(lowered)
     every = open_samples(specs, dataset, None, 0, session.registry)
     unseen = without_seen(every, seen)
     is_seen = None if not seen else not unseen.samples
     source = first(unseen if unseen.samples else every, count)
     for sample in session.progress(source, "comparing", None):
         for_exact, for_lowered = pair_inputs(exact, lowered, sample)
-        wanted, got = plain.run(for_exact, "all"), quantised.run(for_lowered, "all")
+        wanted, got = plain.run(for_exact, "all"), quantized.run(for_lowered, "all")
         samples += 1
         for name, array in got.items():
             if name in wanted and name in types and name in own and wanted[name].size == array.size > 0:
@@ -123,7 +123,7 @@ def _check(
     session: Session, exact: Module, lowered: Module, samples: SampleSource, tuned: bool | None
 ) -> SelfCheck | None:
     """Return on how many predictions the two networks agree; None if they cannot be compared."""
-    context = session.context({CHECK_SAMPLES: samples, QUANTISED: lowered})
+    context = session.context({CHECK_SAMPLES: samples, QUANTIZED: lowered})
     definition = session.registry.get("tpuc.passes", "check-decisions")
     session.manager(context).run(exact, [definition(tuned=tuned)], "verify")
     return context.find(SELF_CHECK)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from tpuc_profile.colours import PALETTE
+from tpuc_profile.colors import PALETTE
 
 MOST_BUFFERS = 600
 """Buffers in the picture of one pool; of more, the smallest are left out."""
@@ -29,7 +29,7 @@ class Buffer:
     reason: str
 
     @property
-    def colour(self) -> str:
+    def color(self) -> str:
         """A color by name, the same in every page."""
         return PALETTE[sum(map(ord, self.name)) % len(PALETTE)]
 
@@ -76,11 +76,11 @@ def _box(one: Buffer, low: int, tall: int, end: int) -> str:
     shares = " ".join(f"{share:.3%}" for share in place)
     said = f"{one.name}: {one.size:,} B at {one.offset:,}, operations {one.first} to {one.last}; {one.reason}"
     label = escape(one.name) if one.size / tall > 0.035 and (one.last - one.first + 1) / end > 0.02 else ""
-    return f'<div data-place="{shares}" data-colour="{one.colour}" title="{escape(said)}">{label}</div>'
+    return f'<div data-place="{shares}" data-color="{one.color}" title="{escape(said)}">{label}</div>'
 
 
 def _key(one: Buffer) -> str:
     return (
-        f'<span><span class="key" data-colour="{one.colour}"></span> {escape(one.name)} '
+        f'<span><span class="key" data-color="{one.color}"></span> {escape(one.name)} '
         f'<span class="muted">{one.size:,} B</span></span>'
     )

@@ -8,7 +8,7 @@ from html import escape
 from tpuc.api import Engine
 from tpuc_pages.quality import Limits
 from tpuc_profile.analysis import Analysis
-from tpuc_profile.colours import PALETTE, colours_of
+from tpuc_profile.colors import PALETTE, colors_of
 
 FULL_DB = 60.0
 """SQNR of a full bar."""
@@ -52,11 +52,11 @@ def _strip(bars: Sequence[str], count: int, height: float) -> str:
 
 def engines(analysis: Analysis, names: Sequence[str]) -> str:
     """Return the busiest layer of each engine per time column."""
-    colours, total = colours_of(analysis), max(1, analysis.timeline.cycles)
+    colors, total = colors_of(analysis), max(1, analysis.timeline.cycles)
     lanes: list[str] = []
     for engine in sorted(Engine):
         runs = "".join(
-            f'<rect x="{first}" width="{last - first}" y="0" height="10" fill="{PALETTE[colours[step]]}">'
+            f'<rect x="{first}" width="{last - first}" y="0" height="10" fill="{PALETTE[colors[step]]}">'
             f"<title>{escape(names[step])}</title></rect>"
             for first, last, step in _runs(analysis, engine, total)
         )
@@ -93,14 +93,14 @@ def memory(sizes: Mapping[str, int]) -> str:
     total, at = sum(sizes.values()) or 1, 0.0
     bars: list[str] = []
     keys: list[str] = []
-    for colour, (name, size) in zip(PALETTE, sizes.items(), strict=False):
+    for color, (name, size) in zip(PALETTE, sizes.items(), strict=False):
         width = 1000 * size / total
         bars.append(
-            f'<rect x="{at:.2f}" width="{width:.2f}" y="0" height="10" fill="{colour}">'
+            f'<rect x="{at:.2f}" width="{width:.2f}" y="0" height="10" fill="{color}">'
             f"<title>{escape(name)}: {size:,} B</title></rect>"
         )
         at += width
-        key = f'<svg width="11" height="11"><rect width="11" height="11" rx="3" fill="{colour}"/></svg>'
+        key = f'<svg width="11" height="11"><rect width="11" height="11" rx="3" fill="{color}"/></svg>'
         keys.append(f'<span class="bar">{key} {escape(name)} {size / total:.0%}</span>')
     bar = f'<svg class="memory" viewBox="0 0 1000 10" preserveAspectRatio="none">{"".join(bars)}</svg>\n'
     return f'{bar}<div class="bar keys">{"".join(keys)}</div>\n'

@@ -116,7 +116,7 @@ def cast(draw: Draw) -> Case:
     return draw.case(instruction, result, shape)
 
 
-def requantise(draw: Draw) -> Case:
+def requantize(draw: Draw) -> Case:
     shape = draw.shape()
     source, target = draw.pick(DType.INT32, DType.INT32, DType.INT16), draw.pick(DType.INT8, DType.UINT8, DType.INT16)
     result, points = Operand(RESULT, target), (-20, 20) if target.signed else (0, 256)
@@ -128,8 +128,8 @@ def requantise(draw: Draw) -> Case:
         given = {"table": D}
     else:
         given = dict(zip(("multiplier", "shift", "zero_point"), map(int, records[0]), strict=True))
-    instruction = isa.Requantise(
-        operation=isa.RequantiseOp.REQUANTISE,
+    instruction = isa.Requantize(
+        operation=isa.RequantizeOp.REQUANTIZE,
         shape=shape,
         result=result,
         input=draw.put(Operand(A, source), shape),
@@ -139,12 +139,12 @@ def requantise(draw: Draw) -> Case:
     return draw.case(instruction, result, shape)
 
 
-def dequantise(draw: Draw) -> Case:
+def dequantize(draw: Draw) -> Case:
     shape = draw.shape()
     result = Operand(RESULT, draw.pick(DType.INT32, DType.INT16))
     source = draw.pick(DType.INT8, DType.UINT8, DType.INT16)
-    instruction = isa.Requantise(
-        operation=isa.RequantiseOp.DEQUANTISE,
+    instruction = isa.Requantize(
+        operation=isa.RequantizeOp.DEQUANTIZE,
         shape=shape,
         result=result,
         input=draw.put(Operand(A, source), shape),
@@ -156,12 +156,12 @@ def dequantise(draw: Draw) -> Case:
     return draw.case(instruction, result, shape)
 
 
-def float_requantise(draw: Draw) -> Case:
+def float_requantize(draw: Draw) -> Case:
     shape, into = draw.shape(), bool(draw.number(0, 2))
-    operation = isa.RequantiseOp.FLOAT_REQUANTISE if into else isa.RequantiseOp.FLOAT_DEQUANTISE
+    operation = isa.RequantizeOp.FLOAT_REQUANTIZE if into else isa.RequantizeOp.FLOAT_DEQUANTIZE
     source = draw.pick(DType.INT32, DType.INT16) if into else draw.pick(DType.INT8, DType.UINT8)
     result = Operand(RESULT, draw.pick(DType.INT8, DType.UINT8) if into else DType.F32)
-    instruction = isa.Requantise(
+    instruction = isa.Requantize(
         operation=operation,
         shape=shape,
         result=result,
@@ -288,9 +288,9 @@ GENERATORS: dict[str, Callable[[Draw], Case]] = {
     "bitwise": bitwise,
     "shift": shift,
     "cast": cast,
-    "requantise": requantise,
-    "dequantise": dequantise,
-    "float_requantise": float_requantise,
+    "requantize": requantize,
+    "dequantize": dequantize,
+    "float_requantize": float_requantize,
     "compare": compare,
     "scale_bias": scale_bias,
     "special": special,
@@ -310,7 +310,7 @@ GENERATORS: dict[str, Callable[[Draw], Case]] = {
 
 
 _FLOATS = (
-    "float_arithmetic division cast float_requantise compare scale_bias special float_conv pool matmul split_matmul"
+    "float_arithmetic division cast float_requantize compare scale_bias special float_conv pool matmul split_matmul"
 )
 FLOAT_GENERATORS = tuple(_FLOATS.split())
 

@@ -1,4 +1,4 @@
-"""int8 on labelled networks: right answers and signal to noise, against the float network."""
+"""int8 on labeled networks: right answers and signal to noise, against the float network."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def _power(x: Array, z: Array) -> Array:
     return np.power(x, z)
 
 
-def _normalised(x: Array) -> Array:
+def _normalized(x: Array) -> Array:
     mean, variance = x.mean((2, 3), keepdims=True), x.var((2, 3), keepdims=True)
     return (x - mean) / np.sqrt(variance + 1e-5) * SCALE[:, None, None] + BIAS[:, None, None]
 
@@ -44,7 +44,7 @@ CASES: dict[str, tuple[list[Any], dict[str, Array], list[tuple[int, ...]], Any, 
         [helper.make_node("InstanceNormalization", ["x0", "s", "b"], ["y"])],
         {"s": SCALE, "b": BIAS},
         [(1, 6, 96, 96)],
-        _normalised,
+        _normalized,
         1.8,
     ),
 }

@@ -66,7 +66,7 @@ def test_real_networks(name: str, mode: str, model_data: Path, tmp_path: Path) -
 
 
 def mixed_table(module: Module, work: Path, modes: tuple[str, ...]) -> Path:
-    """A quantise table that gives the ops of a network these modes in turn."""
+    """A quantize table that gives the ops of a network these modes in turn."""
     names = [o.name for o in module.main.operations[:-1] if o.op.name not in ("top.Input", "top.Weight", "top.None")]
     lines = [f"{name} {modes[index % len(modes)].upper()}" for index, name in enumerate(names)]
     path = work / "qtable"

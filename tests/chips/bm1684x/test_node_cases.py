@@ -59,7 +59,7 @@ CONSTANT = {
 
 
 def _with_constants(case: Case) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
-    """The model with operands that must be constant as initialisers, and the others."""
+    """The model with operands that must be constant as initializers, and the others."""
     model = onnx.ModelProto()
     model.CopyFrom(case.model)
     first = CONSTANT.get(case.op_type, 99)

@@ -25,7 +25,7 @@ VENDOR_CYCLES = 1220
 MEAN, SCALE = 110.3, 0.0171
 SIZES = [(144, 152), (28, 28), (300, 300), (31, 64)]
 """Of 64, 56, 60 and 62 lanes."""
-GRAY, QUANTISED = Boundary(True, "GRAYSCALE"), Boundary(quant_input=True)
+GRAY, QUANTIZED = Boundary(True, "GRAYSCALE"), Boundary(quant_input=True)
 
 
 def build(work: Path, size: tuple[int, int], mode: str, boundary: Boundary, *, table: bool = False) -> tuple[Any, ...]:
@@ -70,7 +70,7 @@ def assert_values(session: Session, final: Module, data: bytes, inputs: dict[str
 
 def test_a_gray_image_costs_half_of_what_the_vendor_needs(tmp_path: Path) -> None:
     session, _, data = build(tmp_path, (144, 152), "int8", GRAY)
-    _, _, plain = build(tmp_path, (144, 152), "int8", QUANTISED)
+    _, _, plain = build(tmp_path, (144, 152), "int8", QUANTIZED)
     loaded = session.chip.load(data)
     assert gathers(loaded) > 0
     assert cycles(loaded) - cycles(session.chip.load(plain)) <= VENDOR_CYCLES / 2
@@ -86,7 +86,7 @@ def test_pixels_in_turn_have_the_numbers_of_the_module(size: tuple[int, int], mo
 
 
 def test_a_table_in_turn_has_the_numbers_of_the_module(tmp_path: Path) -> None:
-    session, final, data = build(tmp_path, (144, 152), "int8", QUANTISED, table=True)
+    session, final, data = build(tmp_path, (144, 152), "int8", QUANTIZED, table=True)
     assert gathers(session.chip.load(data)) > 0
     assert_values(session, final, data, {"image": pixels((1, 1, 144, 152), -128)}, True)
 

@@ -22,10 +22,10 @@ from tests.chips.frames import host_frames
 from tests.families import each
 from tests.turns import first_few, in_turn, single_pairs
 
-NORMALISED = {"mean": (103.9, 116.8, 123.7), "scale": (0.017, 0.0171, 0.0175), "resize_dims": (16, 20)}
+NORMALIZED = {"mean": (103.9, 116.8, 123.7), "scale": (0.017, 0.0171, 0.0175), "resize_dims": (16, 20)}
 SHAPE = (2, 3, 12, 18)
-COLOURS = ("RGB_PLANAR", "RGB_PACKED", "BGR_PLANAR", "BGR_PACKED")
-ORDERS = {f"{form}-{wanted}": (form, wanted) for form in COLOURS for wanted in ("rgb", "bgr")}
+COLORS = ("RGB_PLANAR", "RGB_PACKED", "BGR_PLANAR", "BGR_PACKED")
+ORDERS = {f"{form}-{wanted}": (form, wanted) for form in COLORS for wanted in ("rgb", "bgr")}
 """What the image has, and what the network wants."""
 
 
@@ -44,7 +44,7 @@ def compile_both(
 
 
 def host_pixels(raw: np.ndarray, form: str, wanted: str, shape: tuple[int, ...]) -> np.ndarray:
-    """The bytes as `[n, c, h, w]` of a network: layout, order of channels, centre crop, by hand."""
+    """The bytes as `[n, c, h, w]` of a network: layout, order of channels, center crop, by hand."""
     planar = raw.transpose(0, 3, 1, 2) if form.endswith("PACKED") else raw
     if form[:3].lower() != wanted and planar.shape[1] == 3:
         planar = planar[:, [2, 1, 0]]
@@ -52,7 +52,7 @@ def host_pixels(raw: np.ndarray, form: str, wanted: str, shape: tuple[int, ...])
     return planar[:, :, top : top + shape[2], left : left + shape[3]]
 
 
-def normalised(planar: np.ndarray, preprocess: dict[str, Any]) -> np.ndarray:
+def normalized(planar: np.ndarray, preprocess: dict[str, Any]) -> np.ndarray:
     """In float32, mean first."""
     mean, scale = (np.array(preprocess[name], np.float32).reshape(1, -1, 1, 1) for name in ("mean", "scale"))
     return (planar.astype(np.float32) - mean) * scale
@@ -66,10 +66,10 @@ def raw_shape(form: str, shape: tuple[int, ...], preprocess: dict[str, Any]) -> 
 @each(("orders", "mode"), in_turn(ORDERS, ("int8", "f32"), lambda orders: orders[0], single_pairs))
 def test_fused_values_are_those_of_the_host_bit_for_bit(orders: str, mode: str, tmp_path: Path) -> None:
     form, wanted = ORDERS[orders]
-    preprocess = {**NORMALISED, "pixel_format": wanted}
+    preprocess = {**NORMALIZED, "pixel_format": wanted}
     session, _, fused, data, plain = compile_both(tmp_path, mode, form, preprocess)
     raw = pixels(raw_shape(form, SHAPE, preprocess))
-    floats = normalised(host_pixels(raw, form, wanted, SHAPE), preprocess)
+    floats = normalized(host_pixels(raw, form, wanted, SHAPE), preprocess)
     unfused = Interpreter(plain).run({"image": floats}, "all")
     evaluated = Interpreter(fused).run({"image_raw": raw}, "all")
     simulated = session.chip.load(data).run({"image_raw": raw})
@@ -88,14 +88,14 @@ def test_all_256_values_of_every_channel(channel_means: tuple[float, ...], tmp_p
     shape = (1, 3, 16, 16)
     session, _, fused, data, plain = compile_both(tmp_path, "int8", "RGB_PACKED", preprocess, shape)
     ramp = np.arange(256, dtype=np.uint8).reshape(1, 16, 16, 1).repeat(3, 3)
-    floats = normalised(host_pixels(ramp, "RGB_PACKED", "bgr", shape), preprocess)
+    floats = normalized(host_pixels(ramp, "RGB_PACKED", "bgr", shape), preprocess)
     (name,) = [name for name in ("image_i8", "image_u8") if name in Interpreter(plain).run({"image": floats}, "all")]
     wanted = Interpreter(plain).run({"image": floats}, "all")[name]
     assert np.array_equal(Interpreter(fused).run({"image_raw": ramp}, "all")[name], wanted)
     assert np.array_equal(session.chip.load(data).run({"image_raw": ramp})[name], wanted)
 
 
-def test_one_sum_serves_channels_that_are_normalised_alike(tmp_path: Path) -> None:
+def test_one_sum_serves_channels_that_are_normalized_alike(tmp_path: Path) -> None:
     preprocess = {"mean": (127.5,), "scale": (1 / 127.5,), "pixel_format": "rgb"}
     _, _, fused, _, _ = compile_both(tmp_path, "int8", "RGB_PLANAR", preprocess, (1, 3, 20, 24))
     names = [operation.op.name for operation in fused.walk()]
@@ -118,7 +118,7 @@ def test_gray_images(tmp_path: Path) -> None:
     shape = (1, 1, 16, 16)
     session, _, _, data, plain = compile_both(tmp_path, "int8", "GRAYSCALE", preprocess, shape)
     raw = pixels(shape)
-    wanted = Interpreter(plain).run({"image": normalised(raw, preprocess)}, "all")
+    wanted = Interpreter(plain).run({"image": normalized(raw, preprocess)}, "all")
     got = session.chip.load(data).run({"image_raw": raw})
     assert {"map", "score"} <= set(got) & set(wanted)
     for name in set(got) & set(wanted):
@@ -137,7 +137,7 @@ def test_gray_images(tmp_path: Path) -> None:
     ],
 )
 def test_frames_of_cameras(form: str, mode: str, tmp_path: Path) -> None:
-    preprocess = {**NORMALISED, "pixel_format": "bgr"}
+    preprocess = {**NORMALIZED, "pixel_format": "bgr"}
     session, _, _, data, plain = compile_both(tmp_path, mode, form, preprocess)
     loaded = session.chip.load(data)
     raw = pixels(loaded.inputs[0].shape)
@@ -148,7 +148,7 @@ def test_frames_of_cameras(form: str, mode: str, tmp_path: Path) -> None:
 
 
 def test_a_fused_file_runs_on_images_and_deploy_compares_it(tmp_path: Path) -> None:
-    preprocess = {**NORMALISED, "pixel_format": "bgr", "keep_aspect_ratio": True, "pad_value": 114}
+    preprocess = {**NORMALIZED, "pixel_format": "bgr", "keep_aspect_ratio": True, "pad_value": 114}
     session = Session(chip="bm1684x", quantize="int8", work_dir=tmp_path / "work")
     network = write_two_headed(tmp_path / "net.onnx", (1, 3, 12, 18))
     images = write_images(tmp_path / "images", 31, 17)
@@ -276,7 +276,7 @@ def test_a_compiled_file_says_how_images_become_its_inputs(tmp_path: Path) -> No
 
 def test_the_chip_takes_no_frames_where_camera_hardware_leaves_them(tmp_path: Path) -> None:
     session = Session(chip="bm1684x", quantize="f16")
-    module = session.transform(write_two_headed(tmp_path / "net.onnx", SHAPE), preprocess=NORMALISED)
+    module = session.transform(write_two_headed(tmp_path / "net.onnx", SHAPE), preprocess=NORMALIZED)
     with pytest.raises(UsageError, match="chip 'bm1684x' does not take camera frames; leave out --aligned-input"):
         session.build(module, boundary=Boundary(True, aligned_input=True))
 

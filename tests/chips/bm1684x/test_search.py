@@ -9,12 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tpuc.api import LAYER_ERRORS, QUANTISED, SAMPLES
+from tpuc.api import LAYER_ERRORS, QUANTIZED, SAMPLES
 from tpuc.interpreter import Interpreter
 from tpuc.ir import Module
 from tpuc_accuracy.analysis.layer_errors import CAUSES
 from tpuc_accuracy.analysis.split_error import SplitError
-from tpuc_accuracy.mixed_precision.timed_search import search_quantise_table
+from tpuc_accuracy.mixed_precision.timed_search import search_quantize_table
 from tpuc_driver.data import inputs_of
 from tpuc_driver.session import Session
 from tpuc_ops import top
@@ -28,8 +28,8 @@ def test_a_search_is_the_same_for_two_workers(network: Callable[[str], Network])
     session = Session(chip="bm1684x", quantize="int8")
     dataset = str(net.path.parent / "digits_calib.npz")
     options = {"dataset": dataset, "input_num": 4, "max_float_layers": 2}
-    one = search_quantise_table(session, net.module, net.table, options=options, latencies=True)
-    two = search_quantise_table(session, net.module, net.table, options={**options, "workers": 2}, latencies=True)
+    one = search_quantize_table(session, net.module, net.table, options=options, latencies=True)
+    two = search_quantize_table(session, net.module, net.table, options={**options, "workers": 2}, latencies=True)
     assert one.layers == two.layers
     assert one.points == two.points
     assert all(point.milliseconds for point in one.points)
@@ -46,7 +46,7 @@ def test_the_parts_of_an_error_add_up(name: str, network: Callable[[str], Networ
     table = session.calibrate(net.module, dataset=tmp_path / "samples.npz", options={"bias_num": 0})
     lowered: list[Module] = []
     session.build(net.module, table, after_lowering=lambda module: lowered.append(module.clone()))
-    context = session.context({QUANTISED: lowered[0], SAMPLES: [net.inputs(index) for index in range(32)]})
+    context = session.context({QUANTIZED: lowered[0], SAMPLES: [net.inputs(index) for index in range(32)]})
     SplitError().run(net.module, context)
     errors = [error for error in context.result(LAYER_ERRORS) if error.is_split and error.local]
     assert len(errors) >= 4
@@ -68,7 +68,7 @@ def test_kept_decisions_stand_beside_the_output_that_makes_them(network: Callabl
     lowered: list[Module] = []
     session.build(net.module, table, after_lowering=lambda module: lowered.append(module.clone()))
     rows = [net.inputs(index) for index in range(60)]
-    context = session.context({QUANTISED: lowered[0], SAMPLES: rows})
+    context = session.context({QUANTIZED: lowered[0], SAMPLES: rows})
     SplitError().run(net.module, context)
     (name,), runs = Interpreter(net.module).output_names, []
     for module in (net.module, lowered[0]):
@@ -90,7 +90,7 @@ def test_what_a_result_cuts_off_is_clipping(network: Callable[[str], Network]) -
     table.entries[name] = dataclasses.replace(table.entries[name], threshold=table.entries[name].threshold / 8)
     lowered: list[Module] = []
     session.build(net.module, table, after_lowering=lambda module: lowered.append(module.clone()))
-    context = session.context({QUANTISED: lowered[0], SAMPLES: [net.inputs(index) for index in range(4)]})
+    context = session.context({QUANTIZED: lowered[0], SAMPLES: [net.inputs(index) for index in range(4)]})
     SplitError().run(net.module, context)
     (error,) = [one for one in context.result(LAYER_ERRORS) if one.name == name]
     assert error.cause == "activation clipping"
@@ -102,10 +102,10 @@ def test_short_floats_lose_by_their_filters_and_by_their_results(network: Callab
     session = Session(chip="bm1684x", quantize="bf16")
     lowered: list[Module] = []
     session.build(net.module, None, after_lowering=lambda module: lowered.append(module.clone()))
-    context = session.context({QUANTISED: lowered[0], SAMPLES: [net.inputs(index) for index in range(4)]})
+    context = session.context({QUANTIZED: lowered[0], SAMPLES: [net.inputs(index) for index in range(4)]})
     SplitError().run(net.module, context)
     products = [error for error in context.result(LAYER_ERRORS) if error.parts["weight rounding"]]
     assert len(products) == sum(isinstance(one.op, (top.Conv, top.MatMul)) for one in net.module.main.operations)
     for error in products:
-        assert error.parts["weight rounding"] + error.parts["requantisation"] == pytest.approx(error.local, rel=0.3)
+        assert error.parts["weight rounding"] + error.parts["requantization"] == pytest.approx(error.local, rel=0.3)
         assert error.remedy.startswith("it is computed in bf16: f16 or f32 is more exact")

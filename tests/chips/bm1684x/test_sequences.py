@@ -48,7 +48,7 @@ class Net:
         return self.op("LayerNormalization", [x, gamma, self.matrix(f"{name}_b", width, scale=0.1)], name, axis=-1)
 
     def block(self, x: str, name: str, tokens: int, width: int, heads: int) -> str:
-        """Attention and a GELU layer, each with its residual and normalisation."""
+        """Attention and a GELU layer, each with its residual and normalization."""
         apart = self.constant(f"{name}_apart", np.array([1, tokens, heads, width // heads], np.int64))
         joined = self.constant(f"{name}_joined", np.array([1, tokens, width], np.int64))
 

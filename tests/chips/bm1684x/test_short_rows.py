@@ -20,7 +20,7 @@ from tests.families import each
 
 
 def boxes(rows: int) -> bytes:
-    """Centres and sizes of boxes become corners, and two scores a distribution."""
+    """Centers and sizes of boxes become corners, and two scores a distribution."""
     weights = {
         "prior": np.random.default_rng(1).uniform(0, 1, (1, rows, 2)).astype(np.float32),
         "tenth": np.array(0.1, np.float32),
@@ -31,11 +31,11 @@ def boxes(rows: int) -> bytes:
         helper.make_node("Slice", ["offsets", "zero", "two", "two"], ["xy"]),
         helper.make_node("Slice", ["offsets", "two", "four", "two"], ["wh"]),
         helper.make_node("Mul", ["xy", "tenth"], ["scaled"]),
-        helper.make_node("Add", ["scaled", "prior"], ["centre"]),
+        helper.make_node("Add", ["scaled", "prior"], ["center"]),
         helper.make_node("Exp", ["wh"], ["grown"]),
         helper.make_node("Mul", ["grown", "half"], ["radius"]),
-        helper.make_node("Sub", ["centre", "radius"], ["low"]),
-        helper.make_node("Add", ["centre", "radius"], ["high"]),
+        helper.make_node("Sub", ["center", "radius"], ["low"]),
+        helper.make_node("Add", ["center", "radius"], ["high"]),
         helper.make_node("Concat", ["low", "high"], ["corners"], axis=2),
         helper.make_node("Softmax", ["scores"], ["chances"], axis=2),
     ]

@@ -102,7 +102,7 @@ class TestSample:
             "dma.copy",
             "conv.normal",
             "ar.add_saturate",
-            "quant.requantise",
+            "quant.requantize",
             "dma.copy",
         ]
         assert np.array_equal(simulator.read(0x1_0001_9000, (1, 80, 12, 14), np.dtype(np.int8)), arrays["y"])

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 import numpy as np
 import pytest
-from tpuc.api import QUANTISE_TABLE, STORED_OUTPUTS
+from tpuc.api import QUANTIZE_TABLE, STORED_OUTPUTS
 from tpuc.ir.text import parse_module
 from tpuc.registry import Registry
 from tpuc.schedule import PassContext
@@ -40,7 +40,7 @@ def _tail(body: str, result: str) -> dict[str, str]:
     module = parse_module(HEAD.replace("OUT", result) + body + "\n  }\n}\n", registry.resolve_op)
     context = PassContext(registry, registry.get("tpuc.chips", "bm1684x"), {"quantize": "int8"})
     assert not KeepTailFloat().run(module, context)
-    return context.find(QUANTISE_TABLE, {})
+    return context.find(QUANTIZE_TABLE, {})
 
 
 def test_a_sigmoid_behind_the_last_convolution_stays_float() -> None:
@@ -74,10 +74,10 @@ def test_a_network_without_convolutions_has_no_tail() -> None:
 
 
 def _sums(body: str, result: str, stored: Collection[int] = (), **table: str) -> set[str]:
-    """Products whose sums are floats, in a network whose quantise table says `table` already."""
+    """Products whose sums are floats, in a network whose quantize table says `table` already."""
     registry = Registry()
     module = parse_module(HEAD.replace("OUT", result) + body + "\n  }\n}\n", registry.resolve_op)
-    results = {STORED_OUTPUTS: frozenset(stored), QUANTISE_TABLE: table}
+    results = {STORED_OUTPUTS: frozenset(stored), QUANTIZE_TABLE: table}
     context = PassContext(registry, registry.get("tpuc.chips", "bm1684x"), {"quantize": "int8"}, results=results)
     KeepTailFloat().run(module, context)
     return set(context.result(FLOAT_SUMS))

@@ -202,7 +202,7 @@ def split_matmul(draw: Draw) -> Case:
     turned = floats and bool(draw.number(0, 2))
     operation = isa.SplitMatMulOp.NORMAL if floats else isa.SplitMatMulOp(draw.pick(2, 3))
     kind = DType.F32 if floats else DType.INT8
-    last = DType.F32 if floats else DType.INT8.with_sign(operation is isa.SplitMatMulOp.REQUANTISE)
+    last = DType.F32 if floats else DType.INT8.with_sign(operation is isa.SplitMatMulOp.REQUANTIZE)
     along, across = (depth, rows) if turned else (rows, depth)
     left_pieces, right_pieces = -(-across // left_width), -(-columns // right_width)
     result, dims = Operand(RESULT, last), (rows, right_pieces, 1, right_width)

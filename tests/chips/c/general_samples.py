@@ -102,7 +102,7 @@ def products() -> dict[str, Sample]:
     groups = Fixed(uniform(2, 6, 3, 2, seed=4))
     bytes_ = Fixed(np.random.default_rng(5).integers(-128, 128, (4, 6, 3, 2)).astype(np.int8), "si8")
     sums = Fixed(np.random.default_rng(6).integers(-900, 900, (1, 4, 1, 1)).astype(np.int32))
-    requantised = {"multiplier": (1 << 30,) * 4, "rshift": (37,) * 4}
+    requantized = {"multiplier": (1 << 30,) * 4, "rshift": (37,) * 4}
     return {
         "product": Sample(tpu.MatMul(do_relu=True), [left, right, None, None, None]),
         "product_turned": Sample(
@@ -137,7 +137,7 @@ def products() -> dict[str, Sample]:
             tpu.Deconv(**one, group=3, output_padding=(1, 2)), [uniform(1, 6, 4, 5), groups, Fixed(uniform(1, 6, 1, 1))]
         ),
         "deconv_bytes": Sample(
-            tpu.Deconv(**one, **requantised), [stored((1, 6, 4, 5), 7), bytes_, sums], byte(point=3)
+            tpu.Deconv(**one, **requantized), [stored((1, 6, 4, 5), 7), bytes_, sums], byte(point=3)
         ),
         "deconv_sums": Sample(tpu.Deconv(**one), [stored((1, 6, 4, 5), 8), bytes_, sums]),
         "add_const": Sample(tpu.AddConst(const_val=900.0, multiplier=37, rshift=6), [stored(SHAPE, 9)], byte(point=2)),

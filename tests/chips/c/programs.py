@@ -33,7 +33,7 @@ needs_lowerings = pytest.mark.skipif(
 
 
 @functools.cache
-def quantised() -> tuple[str, ...]:
+def quantized() -> tuple[str, ...]:
     """Options that compile the digits to int8, by a table that is made once."""
     folder = Path(tempfile.mkdtemp(prefix="tpuc-tests-c-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
@@ -47,7 +47,7 @@ def quantised() -> tuple[str, ...]:
 
 def compile_digits(folder: Path, *options: str, mode: Sequence[str] | None = None) -> None:
     """The digits network as a folder of C, in int8 if nothing else is said."""
-    arguments = [str(DIGITS / "digits.onnx"), "--chip", "c", "-o", str(folder), *(mode or quantised()), *options]
+    arguments = [str(DIGITS / "digits.onnx"), "--chip", "c", "-o", str(folder), *(mode or quantized()), *options]
     assert main(["compile", *arguments]) == 0
 
 

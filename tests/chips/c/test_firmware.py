@@ -13,7 +13,7 @@ from onnx import TensorProto, helper
 from tpuc_driver.cli import main
 
 from tests.chips.c.cortex_m import COMPILER, CORE, needs_board
-from tests.chips.c.programs import DIGITS, build, compile_digits, needs_compiler, needs_lowerings, quantised, run
+from tests.chips.c.programs import DIGITS, build, compile_digits, needs_compiler, needs_lowerings, quantized, run
 from tests.chips.command_line import tpuc
 
 pytestmark = [needs_compiler, needs_lowerings]
@@ -101,7 +101,7 @@ def test_two_networks_are_libraries_of_a_program_in_cpp(tmp_path: Path) -> None:
     """Which takes the integers of one, and what they mean for the other."""
     compile_digits(tmp_path / "net", "--quant-input")
     shutil.copy(DIGITS / "digits.onnx", tmp_path / "other.onnx")
-    said = ["compile", str(tmp_path / "other.onnx"), "--chip", "c", *quantised(), "-o", str(tmp_path / "other")]
+    said = ["compile", str(tmp_path / "other.onnx"), "--chip", "c", *quantized(), "-o", str(tmp_path / "other")]
     assert main(said) == 0
     (tmp_path / "CMakeLists.txt").write_text(PARENT)
     (tmp_path / "app.cpp").write_text(APPLICATION)

@@ -45,7 +45,7 @@ def bias(count: int, seed: int) -> Fixed:
 
 
 def convolution(seed: int) -> Sample:
-    """A convolution with attributes by chance: groups, windows, both kinds of bytes, every way to requantise."""
+    """A convolution with attributes by chance: groups, windows, both kinds of bytes, every way to requantize."""
     rng = np.random.default_rng(seed)
     groups = int(rng.choice([1, 1, 2, 8]))
     channels = 8 if groups == 8 else groups * int(rng.integers(1, 6))
@@ -91,7 +91,7 @@ def with_wide_filters(count: int, widest: int) -> Sample:
 
 
 def several() -> dict[str, Sample]:
-    """More filters than the library requantises at once, and bytes held with 16 bits."""
+    """More filters than the library requantizes at once, and bytes held with 16 bits."""
     return {
         "many": Sample(
             tpu.Conv2D(kernel_shape=(1, 1), scales=(0.004,)),
@@ -182,7 +182,7 @@ def integers() -> dict[str, Sample]:
     floats = uniform(2, 6, 5, 4, low=-14, high=14, seed=4)
     pair = {"multipliers": (3, 5), "rshifts": (2, 3)}
     casts = {
-        f"quantised_{mode}": Sample(tpu.Cast(round_mode=mode), [np.round(floats * 20) / 20], element(False, 0.1, 2))
+        f"quantized_{mode}": Sample(tpu.Cast(round_mode=mode), [np.round(floats * 20) / 20], element(False, 0.1, 2))
         for mode in ROUND_MODES
     }
     shifts = {

@@ -1,4 +1,4 @@
-"""Trained networks in C on labelled samples: integers as the evaluation has them, pools as small as the bound."""
+"""Trained networks in C on labeled samples: integers as the evaluation has them, pools as small as the bound."""
 
 from __future__ import annotations
 

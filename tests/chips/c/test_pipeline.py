@@ -136,7 +136,7 @@ def test_what_has_no_meaning_for_source_is_refused() -> None:
 @needs_lowerings
 @needs_compiler
 @pytest.mark.parametrize("kind", first_few([np.int8, np.uint8], 1))
-def test_networks_that_come_quantised_give_what_the_runtime_gives(kind: type[np.integer[Any]], tmp_path: Path) -> None:
+def test_networks_that_come_quantized_give_what_the_runtime_gives(kind: type[np.integer[Any]], tmp_path: Path) -> None:
     """Unsigned filters have nine bits without their zero point, also those of one channel each."""
     off = steps_off("c", residual(tmp_path, kind), 0.08)
     # A sum of two scales is rounded in whole numbers of 22 bits: nearer to a half than that, it may be the other.

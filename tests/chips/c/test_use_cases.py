@@ -22,7 +22,7 @@ from tests.chips.c.programs import (
     macros,
     needs_compiler,
     needs_lowerings,
-    quantised,
+    quantized,
     run,
 )
 from tests.families import each
@@ -63,7 +63,7 @@ def expected(folder: Path) -> bytes:
 def compiled(folder: Path, model: str, *options: str, mode: tuple[str, ...] | None = None) -> bytes:
     """Compile the digits under a name, without a word about the chip but the target; returns what it should give."""
     shutil.copy(DIGITS / "digits.onnx", folder / f"{model}.onnx")
-    given = [*options, *(mode or quantised())]
+    given = [*options, *(mode or quantized())]
     assert main(["compile", str(folder / f"{model}.onnx"), "-o", str(folder / model), *given]) == 0
     return expected(folder / model)
 

@@ -183,7 +183,7 @@ def pool(draw: Draw, floats: bool, kind: type[AveragePool | MaxPool]) -> Case:
 # -- matmul ------------------------------------------------------------------------------------------------------------
 
 
-def matmul(draw: Draw, floats: bool, requantise: bool, partial: bool = False) -> Case:
+def matmul(draw: Draw, floats: bool, requantize: bool, partial: bool = False) -> Case:
     kinds = (BF16, BF16) if floats else (draw.pick(INT8, UINT8), draw.pick(INT8, UINT8))
     rows, depth, columns = draw.number(1, 7), draw.number(1, 70), draw.number(1, 90)
     result_split = split_columns(columns, kinds[0], draw.target)
@@ -196,12 +196,12 @@ def matmul(draw: Draw, floats: bool, requantise: bool, partial: bool = False) ->
     stage = draw.pick(PartialSum.FIRST, PartialSum.MIDDLE, PartialSum.LAST) if partial else PartialSum.OFF
     finishes = not stage.writes
     bias = THIRD if finishes and draw.chance() else None
-    bias_signed = draw.chance() or requantise
+    bias_signed = draw.chance() or requantize
     dtype, relu = (
         (BF16, draw.chance()) if floats else result_type(draw, *kinds, bias_signed=bias_signed and bias is not None)
     )
-    accumulate = not floats and not requantise and not partial and draw.chance(4)
-    wide = not floats and not requantise and not partial and draw.chance(3)
+    accumulate = not floats and not requantize and not partial and draw.chance(4)
+    wide = not floats and not requantize and not partial and draw.chance(3)
     if wide or stage.writes:
         any_signed = (bias_signed and bias is not None) or any(kind.signed for kind in kinds)
         dtype, relu = dtype if floats else (INT8 if any_signed else UINT8), False
@@ -218,8 +218,8 @@ def matmul(draw: Draw, floats: bool, requantise: bool, partial: bool = False) ->
             right=Operand(B, kinds[1]),
             bias=bias,
             bias_signed=bias_signed or floats,
-            multiplier=draw.number(0, 1 << 31) if requantise and finishes else None,
-            shift=0 if floats or not finishes else draw.number(draw.least_shift if requantise else 0, 16),
+            multiplier=draw.number(0, 1 << 31) if requantize and finishes else None,
+            shift=0 if floats or not finishes else draw.number(draw.least_shift if requantize else 0, 16),
             accumulate=accumulate,
             left_shift=draw.number(0, 8) if accumulate else 0,
             relu=relu,
@@ -269,7 +269,7 @@ def arithmetic(draw: Draw, op: ArithmeticOp, floats: bool) -> Case:
             n, c, h, w = other.strides(shape, draw.target)
             layout = draw.pick((n, c, 0, w), (n, c, h, 0), (n, c, 0, 0), (0, c, h, w), (n, 0, h, w))
             other = Operand(other.address, right, layout, other.step(shape, draw.target) if right.planes > 1 else 0)
-    requantise = op is ArithmeticOp.MUL and result.planes == 1 and not floats and draw.chance()
+    requantize = op is ArithmeticOp.MUL and result.planes == 1 and not floats and draw.chance()
     return draw.case(
         Arithmetic(
             operation=op,
@@ -277,11 +277,11 @@ def arithmetic(draw: Draw, op: ArithmeticOp, floats: bool) -> Case:
             result=target,
             left=draw.tensor(A, left, shape, lanes=True),
             right=other,
-            shift=draw.number(draw.least_shift if requantise else 0, 12) if scaled and not floats else 0,
+            shift=draw.number(draw.least_shift if requantize else 0, 12) if scaled and not floats else 0,
             left_shift=draw.number(0, 9) if op is ArithmeticOp.MAC and not floats else 0,
-            multiplier=draw.number(0, 1 << 31) if requantise else None,
+            multiplier=draw.number(0, 1 << 31) if requantize else None,
             relu=relu,
-            floor=op is ArithmeticOp.MUL and not floats and not requantise and draw.chance(4),
+            floor=op is ArithmeticOp.MUL and not floats and not requantize and draw.chance(4),
         )
     )
 
@@ -327,9 +327,9 @@ GENERATORS: dict[str, tuple[Generator, bool]] = {
     "depthwise.block": (lambda draw: depthwise(draw, False, True), False),
     **_both(pool, "pool.max", kind=MaxPool),
     **_both(pool, "pool.average", kind=AveragePool),
-    **_both(matmul, "matmul", requantise=False),
-    **_both(matmul, "matmul.partial", requantise=False, partial=True),
-    "matmul.requantise": (lambda draw: matmul(draw, False, True), False),
+    **_both(matmul, "matmul", requantize=False),
+    **_both(matmul, "matmul.partial", requantize=False, partial=True),
+    "matmul.requantize": (lambda draw: matmul(draw, False, True), False),
     **{
         f"{op.name.lower()}.int": (lambda draw, op=op: arithmetic(draw, op, False), False)
         for op in ArithmeticOp

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tpuc_ops import tpu
-from tpuc_testing import integers, quantised, quantised_element
+from tpuc_testing import integers, quantized, quantized_element
 from tpuc_testing.chip_conformance import ChipConformance
 from tpuc_testing.kernel_conformance import Sample
 
@@ -12,8 +12,8 @@ from tests.chips.cv18.kernel_samples import FLOATS, INTEGERS
 
 def pooled(channels: int, rows: int) -> Sample:
     """A maximum over 3x3."""
-    x = quantised(integers(1, channels, rows, 9), 0.05)
-    return Sample(tpu.Pool2D(kernel_shape=(3, 3), pool_mode="Max"), [x], quantised_element("int8", 0.05))
+    x = quantized(integers(1, channels, rows, 9), 0.05)
+    return Sample(tpu.Pool2D(kernel_shape=(3, 3), pool_mode="Max"), [x], quantized_element("int8", 0.05))
 
 
 class Cv18Conformance(ChipConformance):

@@ -9,22 +9,22 @@ import numpy as np
 from tpuc.api import BF16, F32, TensorType
 from tpuc_ops import tpu
 from tpuc_ops.arrays import Array
-from tpuc_testing import Typed, quantised, quantised_element, uniform
+from tpuc_testing import Typed, quantized, quantized_element, uniform
 from tpuc_testing.kernel_conformance import Fixed, Sample
 
 QDM = {"quant_mode": "QDM", "round_mode": "HalfAwayFromZero"}
-I8, U8 = quantised_element("int8", 0.05), quantised_element("uint8", 0.05)
+I8, U8 = quantized_element("int8", 0.05), quantized_element("uint8", 0.05)
 
 
 def _bytes(*shape: int, dtype: str = "int8", seed: int = 0) -> Typed:
     limits = np.iinfo(dtype)
     values = np.random.default_rng(seed).integers(limits.min, limits.max, shape, dtype, endpoint=True)
-    return quantised(values, 0.05)
+    return quantized(values, 0.05)
 
 
 def _small_bytes(*shape: int) -> Typed:
     """So small that they are the upper bytes of numbers of 13 bits."""
-    return quantised(np.random.default_rng(6).integers(-16, 16, shape, np.int8), 0.05)
+    return quantized(np.random.default_rng(6).integers(-16, 16, shape, np.int8), 0.05)
 
 
 def _half(*shape: int, seed: int = 0) -> Typed:
@@ -283,7 +283,7 @@ INTEGERS = {
         [_bytes(1, 40, 5, 6)],
         TensorType((1, 19, 4, 3), I8),
     ),
-    "slice_of_colours": Sample(
+    "slice_of_colors": Sample(
         tpu.Slice(offset=(0, 0, 0, 1), steps=(1, 1, 1, 1), ends=(1, 64, 66, 2)),
         [_bytes(1, 64, 66, 3)],
         TensorType((1, 64, 66, 1), I8),
@@ -366,8 +366,8 @@ FLOATS = {
     **{mode.lower(): Sample(tpu.Active(mode=mode), [_positive(1, 40, 5, 6)], BF16) for mode in ("SQRT", "RSQRT", "LN")},
     "div": Sample(tpu.Div(), [_half(1, 40, 5, 6), _positive(1, 40, 5, 6)], BF16, [{"h": 2}]),
     "div_channel": Sample(tpu.Div(is_reverse=True, do_relu=True), [_positive(1, 40, 1, 1), _half(1, 40, 5, 6)], BF16),
-    "quantise": Sample(tpu.Cast(), [uniform(1, 40, 5, 6, low=-8, high=8)], I8),
-    "dequantise": Sample(tpu.Cast(), [_bytes(1, 40, 5, 6)], F32),
+    "quantize": Sample(tpu.Cast(), [uniform(1, 40, 5, 6, low=-8, high=8)], I8),
+    "dequantize": Sample(tpu.Cast(), [_bytes(1, 40, 5, 6)], F32),
     "widen": Sample(tpu.Cast(), [_half(1, 40, 5, 6)], F32, [{"h": 2}]),
     "narrow": Sample(tpu.Cast(round_mode="TowardsZero"), [uniform(1, 7, 5)], BF16),
     "narrow_nearest": Sample(tpu.Cast(round_half=True), [uniform(2, 40, 5, 6, low=-8, high=8)], BF16, [{"h": 2}]),
@@ -387,7 +387,7 @@ FLOATS = {
         f"nearest_f32_to_{other}": Sample(
             tpu.Cast(in_half=True, round_mode="HalfToEven", round_half=True),
             [uniform(2, 40, 5, 6, low=-9, high=14)],
-            quantised_element({"i8": "int8", "u8": "uint8"}[other], 0.05),
+            quantized_element({"i8": "int8", "u8": "uint8"}[other], 0.05),
             [{"h": 2}],
         )
         for other in ("i8", "u8")
@@ -396,7 +396,7 @@ FLOATS = {
         f"image_f32_to_{other}": Sample(
             tpu.Cast(in_half=True, round_mode="HalfToEven", round_half=nearest),
             [uniform(*shape, low=-9, high=14)],
-            quantised_element({"i8": "int8", "u8": "uint8"}[other], 0.05),
+            quantized_element({"i8": "int8", "u8": "uint8"}[other], 0.05),
             [{"w": 7}],
         )
         for other, nearest, shape in (("i8", False, (1, 3, 16, 24)), ("u8", True, (2, 3, 8, 17)))

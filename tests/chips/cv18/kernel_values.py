@@ -7,18 +7,18 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 from tpuc.api import BF16, TensorType
-from tpuc_testing import Typed, quantised, quantised_element, uniform
+from tpuc_testing import Typed, quantized, quantized_element, uniform
 from tpuc_testing.kernel_conformance import Fixed
 
 QDM: Any = {"quant_mode": "QDM", "round_mode": "HalfAwayFromZero"}
-I8, U8 = quantised_element("int8", 0.05), quantised_element("uint8", 0.05)
+I8, U8 = quantized_element("int8", 0.05), quantized_element("uint8", 0.05)
 
 
 def stored_bytes(*shape: int, dtype: str = "int8", seed: int = 0) -> Typed:
     """All values of a byte."""
     limits = np.iinfo(dtype)
     values = np.random.default_rng(seed).integers(limits.min, limits.max, shape, dtype, endpoint=True)
-    return quantised(values, 0.05)
+    return quantized(values, 0.05)
 
 
 def halves(*shape: int, seed: int = 0, low: float = -4, high: float = 4) -> Typed:

@@ -77,7 +77,7 @@ def _difference(name: str, layer: LayerCase, compiled: CompiledLayers, got: Mapp
     if found.dtype == np.uint16:
         found = found.view(ml_dtypes.bfloat16)
     found = found.reshape(wanted.shape).astype(np.float64)
-    if not type_.is_quantised:
+    if not type_.is_quantized:
         error = float(np.abs(found - wanted).max() / np.abs(wanted).max())
         return f"{name}: {error:.4f} of its range" if error > layer.error else ""
     ideal = np.clip(wanted / type_.uniform.scale, *type_.uniform.bounds)

@@ -325,7 +325,7 @@ COMPOSED = {
     ),
     "rnn": LayerCase(top.RNN(hidden_size=6, activation="Relu"), [LINE[:, :4, :5], *_gates(1), None], 3, 2 * CURVE),
 }
-"""By legalisations, in bf16: sums of rounded products."""
+"""By legalizations, in bf16: sums of rounded products."""
 _REGISTRY = Registry()
 _CHIP = _REGISTRY.get("tpuc.chips", "cv183x").description
 SHARED = {
@@ -334,7 +334,7 @@ SHARED = {
         modes=tuple(
             mode
             for mode in ("int8", "bf16")
-            if _REGISTRY.lowering(_CHIP, type(case.op), mode) or _REGISTRY.legalisation(_CHIP, type(case.op))
+            if _REGISTRY.lowering(_CHIP, type(case.op), mode) or _REGISTRY.legalization(_CHIP, type(case.op))
         ),
     )
     for name, case in layer_cases.CASES.items()

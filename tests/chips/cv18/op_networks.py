@@ -42,7 +42,7 @@ class Net:
         return self.op("Add", [product, self.normal(f"{name}_b", (target,), 0.1)], name)
 
     def norm(self, x: str, name: str, width: int) -> str:
-        """Layer normalisation."""
+        """Layer normalization."""
         gamma = self.constant(f"{name}_g", self.random.uniform(0.8, 1.2, width).astype(np.float32))
         beta = self.normal(f"{name}_b", (width,), 0.1)
         return self.op("LayerNormalization", [x, gamma, beta], name, axis=-1)
@@ -112,7 +112,7 @@ TOKENS, WIDTH, HEADS = 16, 64, 2
 
 
 def write_encoder(path: Path) -> Path:
-    """An encoder block: attention of two heads and a GELU layer, each with its residual and normalisation."""
+    """An encoder block: attention of two heads and a GELU layer, each with its residual and normalization."""
     net = Net()
     apart = net.constant("apart", np.array([1, TOKENS, HEADS, WIDTH // HEADS], np.int64))
     joined = net.constant("joined", np.array([1, TOKENS, WIDTH], np.int64))

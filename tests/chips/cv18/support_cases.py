@@ -8,12 +8,12 @@ from tpuc.api import Op
 from tpuc.registry import Registry
 from tpuc_ops import top
 
-from tests.chips import test_dynamic_quantisation, test_ranks, weight_only
+from tests.chips import test_dynamic_quantization, test_ranks, weight_only
 from tests.chips.cv18.more_lowering_cases import LAYERS
 from tests.models.zoo import ops_of_networks
 
 SHOWN = (
-    *test_dynamic_quantisation.SHOWN,
+    *test_dynamic_quantization.SHOWN,
     *test_ranks.SHOWN,
     *weight_only.SHOWN,
     top.Arg(axis=3, keepdims=False, select_last_index=True),

@@ -28,7 +28,7 @@ def test_chips_without_a_lowering_compute_steps_in_integers(tmp_path: Path) -> N
         table = table or session.calibrate(module, dataset=tmp_path / "samples.npz", options=options)
         final, data, *_ = session.build(module, table)
         inner = [one.result.tensor for one in final.main.operations if one.results and "_part" in one.name]
-        assert any(type_.is_quantised for type_ in inner) == is_unrolled
+        assert any(type_.is_quantized for type_ in inner) == is_unrolled
         assert any(one.op.name == "tpu.RecurrentSteps" for one in final.main.operations) != is_unrolled
         (found,) = session.chip.load(data).run({"x": samples[0]}).values()
         if wanted is None:

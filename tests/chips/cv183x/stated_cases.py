@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from tpuc.api import ABSENT, Op, ScalarType, TensorType
 from tpuc_ops import tpu
-from tpuc_testing import quantised, quantised_element
+from tpuc_testing import quantized, quantized_element
 from tpuc_testing.kernel_conformance import Fixed, Sample
 
 QDM: Any = {"quant_mode": "QDM", "round_mode": "HalfAwayFromZero"}
@@ -65,37 +65,37 @@ def _bytes(*shape: int, dtype: str) -> np.ndarray:
 STATED = {
     "conv_zero_points": Sample(
         _conv(40),
-        [quantised(_bytes(1, 35, 9, 9, dtype="uint8"), 0.05, 131), _filters(40, 35, 3, 3), _bias(40)],
-        quantised_element("uint8", 0.05, 120),
+        [quantized(_bytes(1, 35, 9, 9, dtype="uint8"), 0.05, 131), _filters(40, 35, 3, 3), _bias(40)],
+        quantized_element("uint8", 0.05, 120),
         [{"k": 32}, {"h": 2, "w": 4}],
     ),
     "conv_beyond_bytes": Sample(
         _wide_conv(100),
-        [quantised(_bytes(2, 35, 9, 9, dtype="uint8"), 0.05, 131), _wide_filters(100, 35, 3, 3), _bias(100)],
-        quantised_element("uint8", 0.05, 120),
+        [quantized(_bytes(2, 35, 9, 9, dtype="uint8"), 0.05, 131), _wide_filters(100, 35, 3, 3), _bias(100)],
+        quantized_element("uint8", 0.05, 120),
         [{"c": 32}, {"c": 64, "h": 2, "w": 4}],
     ),
     "depthwise_beyond_bytes": Sample(
         replace(_conv(100, group=100), strides=(1, 2), wide=(3, 0, 20, 0, 99, 0)),
-        [quantised(_bytes(2, 100, 9, 9, dtype="uint8"), 0.05, 131), _wide_depthwise(100), _bias(100)],
-        quantised_element("uint8", 0.05, 120),
+        [quantized(_bytes(2, 100, 9, 9, dtype="uint8"), 0.05, 131), _wide_depthwise(100), _bias(100)],
+        quantized_element("uint8", 0.05, 120),
         [{"c": 32}, {"c": 64, "h": 2, "w": 4}],
     ),
     "depthwise_zero_points": Sample(
         _conv(40, group=40),
-        [quantised(_bytes(2, 40, 9, 7, dtype="int8"), 0.05, -60), _filters(40, 1, 3, 3), _bias(40)],
-        quantised_element("int8", 0.05, 9),
+        [quantized(_bytes(2, 40, 9, 7, dtype="int8"), 0.05, -60), _filters(40, 1, 3, 3), _bias(40)],
+        quantized_element("int8", 0.05, 9),
         [{"c": 32, "h": 3}],
     ),
     "repeated_zero_points": Sample(
         tpu.Upsample(scale_h=3, scale_w=1),
-        [quantised(_bytes(2, 40, 9, 7, dtype="uint8"), 0.05, 131)],
-        quantised_element("uint8", 0.05, 131),
+        [quantized(_bytes(2, 40, 9, 7, dtype="uint8"), 0.05, 131)],
+        quantized_element("uint8", 0.05, 131),
         [{"h": 6}],
     ),
 }
 
-_POINT = quantised_element("int8", 0.05, 3)
+_POINT = quantized_element("int8", 0.05, 3)
 _TYPES = [TensorType((1, 40, 9, 9), _POINT), TensorType((40, 40, 3, 3), ScalarType("si8")), ABSENT]
 _RESULT = TensorType((1, 40, 9, 9), _POINT)
 REFUSALS: dict[str, tuple[Op, list[TensorType], TensorType, str]] = {

@@ -9,7 +9,7 @@ import pytest
 from tpuc.api import F32, Module, ScalarType, TensorType, UniformPerAxis
 from tpuc.interpreter import Interpreter
 from tpuc.interpreter.values import types_of
-from tpuc_cv18.lowerings.qdm import quantise_qdm, within_reach
+from tpuc_cv18.lowerings.qdm import quantize_qdm, within_reach
 from tpuc_driver.session import Session
 from tpuc_quantize.tables.table import CalibrationTable
 from tpuc_testing.values import build_exposed
@@ -51,4 +51,4 @@ def test_a_channel_that_was_seen_small_gets_a_scale_that_its_filters_reach() -> 
     filters = np.array([1.0, 4.0]).reshape(2, 1, 1, 1)
     result: Any = within_reach(wanted, filters, source).element
     assert result.scales == pytest.approx((0.25, 2.0 / 127), rel=2e-6)
-    assert quantise_qdm(filters, None, source, result).filters.reshape(-1).tolist() == [127, 127]
+    assert quantize_qdm(filters, None, source, result).filters.reshape(-1).tolist() == [127, 127]

@@ -8,7 +8,7 @@ from tpuc.api import CorruptFile, IllegalCommand, Unsupported
 from tpuc_cv18.container import Tensor, TensorType
 from tpuc_cv18.cpu import run_function
 from tpuc_cv18.isa import DType
-from tpuc_cv18.isa.finish import requantise
+from tpuc_cv18.isa.finish import requantize
 
 from tests.families import each
 
@@ -45,5 +45,5 @@ def test_a_multiplier_above_31_bits_is_refused() -> None:
     sums, shift = np.zeros((1, 2, 1, 1), np.int32), np.zeros((1, 2, 1, 1), np.int64)
     multiplier = np.array([1, 1 << 31], np.int64).reshape(1, 2, 1, 1)
     with pytest.raises(IllegalCommand, match=r"multiplier of a channel is above 2\^31 - 1; its constants"):
-        requantise(sums, multiplier, shift, False, DType.INT8)
-    requantise(sums, multiplier - 1, shift, False, DType.INT8)
+        requantize(sums, multiplier, shift, False, DType.INT8)
+    requantize(sums, multiplier - 1, shift, False, DType.INT8)

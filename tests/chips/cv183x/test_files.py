@@ -112,8 +112,8 @@ def test_the_disassembly_names_operands() -> None:
         "    tiu      1 wait 3     conv result=[0xe0]:int8 result_shape=1x40x9x8 input=[0x0]:int8 input_shape=6x9x8 "
         "weight=[0x50]:int8 compact kernel=3x3 pads=1x1x1x1 block=[0xc0] double=yes\n"
     ) in text
-    quantises = "cpu quant(from=FP32, scale=33.87342071533203, to=INT8) x -> xa_Relu_si8"
-    assert quantises in disassemble(read("net20_cv183x_int8"), CV183X)
+    quantizes = "cpu quant(from=FP32, scale=33.87342071533203, to=INT8) x -> xa_Relu_si8"
+    assert quantizes in disassemble(read("net20_cv183x_int8"), CV183X)
 
 
 class TestTiming:

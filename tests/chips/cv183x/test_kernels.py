@@ -10,7 +10,7 @@ from tpuc.api import ABSENT, BF16, F32, ElementType, LmemOverflow, Node, Op, Sca
 from tpuc.registry import Registry
 from tpuc_cv183x.kernels import TABLE
 from tpuc_ops import tpu
-from tpuc_testing import quantised_element
+from tpuc_testing import quantized_element
 from tpuc_testing.kernel_conformance import Sample, compile_kernels
 
 from tests.chips.cv18.kernel_samples import FLOATS, INTEGERS, QDM, conv
@@ -65,7 +65,7 @@ def t(*dims: int, element: ElementType = I8) -> TensorType:
 X = t(1, 4, 20, 20)
 W = t(4, 4, 3, 3, element=ScalarType("si8"))
 POWERS = t(1, 1, 1, 256, element=F32)
-POINT = quantised_element("int8", 0.05, 3)
+POINT = quantized_element("int8", 0.05, 3)
 REFUSALS: dict[str, tuple[Op, list[TensorType], TensorType, str]] = {
     "stride": (
         conv((3, 3), 4, 4, strides=(16, 1)),

@@ -15,7 +15,7 @@ from tpuc.interpreter import Interpreter
 from tpuc_cv18.container import CviModel
 from tpuc_cv18.isa.geometry import BASE_REGISTERS, FIRST_IO, PRIVATE
 from tpuc_cv183x.chip import CV183X
-from tpuc_driver.data import quantise
+from tpuc_driver.data import quantize
 from tpuc_driver.session import Boundary, Session
 
 from tests.chips.command_line import tpuc, tpuc_apart
@@ -84,7 +84,7 @@ def test_stored_values_go_in_and_come_out(network: Callable[[str], Network]) -> 
     (info,), (out,) = stored.inputs, stored.outputs
     assert isinstance(out.element, Uniform)
     ((name, x),) = net.inputs(3).items()
-    q = quantise(x, info.element) if isinstance(info.element, Uniform) else x.astype(np.uint8)
+    q = quantize(x, info.element) if isinstance(info.element, Uniform) else x.astype(np.uint8)
     (got,), (wanted,) = stored.run({name: q}).values(), plain.run({name: x}).values()
     assert got.dtype == np.int8
     steps = wanted.reshape(got.shape) / out.element.scale

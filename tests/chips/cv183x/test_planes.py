@@ -25,19 +25,19 @@ CHIPS = ["cv183x", "cv181x", "cv180x"]
 VENDOR_CYCLES = 5368
 """Of the vendor's file for CV183x until 144x152 gray pixels are a network's input."""
 SHAPES = [(1, 1, 144, 152), (1, 1, 28, 28), (1, 1, 49, 10), (1, 1, 31, 64), (1, 1, 47, 53), (2, 1, 28, 28)]
-GRAY, QUANTISED = Boundary(True, "GRAYSCALE"), Boundary(quant_input=True)
-NORMALISED: dict[str, Any] = {"mean": (110.3,), "scale": (0.0171,), "pixel_format": "gray"}
+GRAY, QUANTIZED = Boundary(True, "GRAYSCALE"), Boundary(quant_input=True)
+NORMALIZED: dict[str, Any] = {"mean": (110.3,), "scale": (0.0171,), "pixel_format": "gray"}
 
 
 def built(chip: str, work: Path, shape: tuple[int, ...], boundary: Boundary, ops: int = 0) -> tuple[Session, Built]:
-    """A network that reads gray images, quantised to int8. `ops`: how many ops by table are in front."""
+    """A network that reads gray images, quantized to int8. `ops`: how many ops by table are in front."""
     net, name = Net(), "image"
     for index in range(ops):
         net.op("Sigmoid", [name], name := f"s{index}")
     net.op("Conv", [name, net.normal("w", (8, 1, 3, 3), 0.2)], "y", strides=[2, 2], pads=[1] * 4)
     path = net.save(work / "net.onnx", {"image": shape}, ["y"])
     session = Session(chip=chip, quantize="int8")
-    module = session.transform(path, preprocess=NORMALISED)
+    module = session.transform(path, preprocess=NORMALIZED)
     floats = (pixels(shape).astype(np.float32) - np.float32(110.3)) * np.float32(0.0171)
     np.savez(work / "samples.npz", image=floats[None])
     table = session.calibrate(module, dataset=work / "samples.npz", options={"tune_num": 0})
@@ -63,12 +63,12 @@ def assert_values(session: Session, result: Built, inputs: dict[str, NDArray[Any
 
 def test_a_gray_image_costs_half_of_what_the_vendor_needs(tmp_path: Path) -> None:
     cycles = {}
-    for boundary in (GRAY, QUANTISED):
+    for boundary in (GRAY, QUANTIZED):
         session, result = built("cv183x", tmp_path, (1, 1, 144, 152), boundary)
         loaded = session.chip.load(result.data)
         cycles[boundary] = loaded.timeline("vendor").cycles
         assert (joins(loaded) > 0) == (boundary is GRAY)
-    assert cycles[GRAY] - cycles[QUANTISED] <= VENDOR_CYCLES / 2
+    assert cycles[GRAY] - cycles[QUANTIZED] <= VENDOR_CYCLES / 2
 
 
 @each("shape", SHAPES)
@@ -81,7 +81,7 @@ def test_strips_have_the_numbers_of_the_module(chip: str, shape: tuple[int, ...]
 @each("chip", CHIPS)
 def test_tables_in_strips_have_the_numbers_of_the_module(chip: str, ops: int, tmp_path: Path) -> None:
     shape = (1, 1, 49, 10)
-    session, result = built(chip, tmp_path, shape, QUANTISED, ops)
+    session, result = built(chip, tmp_path, shape, QUANTIZED, ops)
     assert ops > 1 or joins(session.chip.load(result.data)) > 0
     assert_values(session, result, {"image": pixels(shape, -128)})
 

@@ -14,7 +14,7 @@ from tests.chips.cv18.op_networks import Net
 from tests.chips.frames import frames, host_frames
 from tests.families import each
 
-NORMALISED: dict[str, Any] = {
+NORMALIZED: dict[str, Any] = {
     "mean": (103.9, 116.8, 123.7),
     "scale": (0.017, 0.0171, 0.0175),
     "pixel_format": "rgb",
@@ -34,14 +34,14 @@ def write_network(path: Path) -> Path:
 @each(
     "preprocess",
     [
-        NORMALISED,
+        NORMALIZED,
         *(
             pytest.param(one, marks=pytest.mark.slow)
-            for one in ({**NORMALISED, "mean": (9.0,), "scale": (0.01,)}, None)
+            for one in ({**NORMALIZED, "mean": (9.0,), "scale": (0.01,)}, None)
         ),
     ],
 )
-def test_bytes_give_what_normalised_floats_give(preprocess: dict[str, Any] | None, form: str, tmp_path: Path) -> None:
+def test_bytes_give_what_normalized_floats_give(preprocess: dict[str, Any] | None, form: str, tmp_path: Path) -> None:
     preprocess = preprocess or {"pixel_format": "rgb"}
     session = Session(chip="cv183x", quantize="bf16")
     top = session.transform(write_network(tmp_path / "net.onnx"), preprocess=preprocess)
@@ -66,7 +66,7 @@ def test_bytes_give_what_normalised_floats_give(preprocess: dict[str, Any] | Non
 
 @each("form", ["YUV_NV12", "YUV_NV21", "YUV420_PLANAR", pytest.param("RGBA_PACKED", marks=pytest.mark.slow)])
 def test_frames_of_cameras(form: str, tmp_path: Path) -> None:
-    preprocess = {**NORMALISED, "pixel_format": "bgr"}
+    preprocess = {**NORMALIZED, "pixel_format": "bgr"}
     session = Session(chip="cv183x", quantize="bf16")
     top = session.transform(write_network(tmp_path / "net.onnx"), preprocess=preprocess)
     fused, plain = (
@@ -80,7 +80,7 @@ def test_frames_of_cameras(form: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("form", ["YUV_NV12", pytest.param("YUV420_PLANAR", marks=pytest.mark.slow)])
 def test_every_byte_of_a_frame_gives_what_it_gives_on_the_host(form: str, tmp_path: Path) -> None:
-    """Of brightness, of both colours, and half of all pairs of colours: 256x512 pixels."""
+    """Of brightness, of both colors, and half of all pairs of colors: 256x512 pixels."""
     preprocess, shape = {"pixel_format": "rgb", "scale": (1.0,), "mean": (0.0,)}, (1, 3, 256, 512)
     net = Net()
     net.op("Conv", ["image", net.constant("w", np.eye(3, dtype=np.float32).reshape(3, 3, 1, 1))], "y")
@@ -89,19 +89,19 @@ def test_every_byte_of_a_frame_gives_what_it_gives_on_the_host(form: str, tmp_pa
     fused = session.chip.load(
         session.build(session.transform(path, preprocess=preprocess), boundary=Boundary(True, form)).data
     )
-    colours = np.arange(1 << 15, dtype=np.uint32) * 2 + np.arange(1 << 15, dtype=np.uint32) // (1 << 7) % 2
+    colors = np.arange(1 << 15, dtype=np.uint32) * 2 + np.arange(1 << 15, dtype=np.uint32) // (1 << 7) % 2
     brightness = np.random.default_rng(1).permutation(np.arange(1 << 17) % 256).astype(np.uint8)
-    u, v = (colours & 0xFF).astype(np.uint8), (colours >> 8).astype(np.uint8)
+    u, v = (colors & 0xFF).astype(np.uint8), (colors >> 8).astype(np.uint8)
     maps = np.stack([u, v], 1).reshape(-1) if form == "YUV_NV12" else np.concatenate([u, v])
     raw = np.concatenate([brightness, maps]).reshape(1, 1, 384, 512)
     (got,) = fused.run({"image_raw": raw}).values()
     assert np.array_equal(got, host_frames(raw, form, preprocess, shape))
 
 
-def test_colours_are_added_at_their_own_resolution(tmp_path: Path) -> None:
-    """Tables: of the lower byte of brightness, of three of the four rests of colours, and of normalising."""
+def test_colors_are_added_at_their_own_resolution(tmp_path: Path) -> None:
+    """Tables: of the lower byte of brightness, of three of the four rests of colors, and of normalizing."""
     session = Session(chip="cv183x", quantize="bf16")
-    top = session.transform(write_network(tmp_path / "net.onnx"), preprocess=NORMALISED)
+    top = session.transform(write_network(tmp_path / "net.onnx"), preprocess=NORMALIZED)
     fused, _ = build_exposed(session, top, None, boundary=Boundary(True, "YUV_NV12"))
     names = [operation.op.name for operation in fused.walk()]
     assert "tpu.Upsample" not in names

@@ -16,11 +16,11 @@ from tpuc.interpreter import Interpreter
 from tpuc.registry import Registry
 from tpuc_cv18.isa import DType, Scalar
 from tpuc_cv18.lowerings.common import as_bf16, bf16, decompose_qdm, may_move_scale, short_factor
-from tpuc_cv18.lowerings.qdm import quantise_qdm
+from tpuc_cv18.lowerings.qdm import quantize_qdm
 from tpuc_cv18.lowerings.sums import choose_multipliers
 from tpuc_driver.session import Session
 from tpuc_ops import top
-from tpuc_ops.quant.arithmetic import Rounding, requantise_qdm
+from tpuc_ops.quant.arithmetic import Rounding, requantize_qdm
 from tpuc_quantize.tables.table import CalibrationTable, TensorThreshold
 from tpuc_testing.kernel_conformance import Sample, sample_module
 from tpuc_testing.values import build_exposed
@@ -32,7 +32,7 @@ I8, U8 = ScalarType("i8"), ScalarType("u8")
 
 
 def stored(scalar: ScalarType, scale: float = 1.0) -> TensorType:
-    """One quantised value."""
+    """One quantized value."""
     return TensorType((1, 1), Uniform(scalar, F32, scale))
 
 
@@ -51,7 +51,7 @@ def test_rounding_leaves_no_bias(factor: float) -> None:
     reach = round(100 / factor)
     sums = np.unique(np.linspace(1, reach, 40000).astype(np.int64))
     multiplier, shift = decompose_qdm(factor)
-    got = requantise_qdm(sums, multiplier, shift, 0, Rounding.HALF_AWAY_FROM_ZERO, np.int8).astype(np.float64)
+    got = requantize_qdm(sums, multiplier, shift, 0, Rounding.HALF_AWAY_FROM_ZERO, np.int8).astype(np.float64)
     assert abs((got - sums * factor).mean()) < 0.02  # few sums have few remainders
     assert np.abs(got - sums * factor).max() <= 0.5 + 2e-3
 
@@ -105,7 +105,7 @@ def test_products_with_a_scale_per_channel() -> None:
     source = UniformPerAxis(I8, F32, 1, (0.02, 0.5, 0.11), (0, 0, 0))
     result = UniformPerAxis(I8, F32, 1, (0.3, 0.7, 0.05), (0, 0, 0))
     for filters in (random.normal(size=(3, 1, 3, 3)), random.normal(size=(3, 3, 3, 3))):
-        product = quantise_qdm(filters, None, source, result)
+        product = quantize_qdm(filters, None, source, result)
         by_channel = np.array(source.scales)
         scales = by_channel.reshape(3, 1, 1, 1) if filters.shape[1] == 1 else by_channel.reshape(1, 3, 1, 1)
         wanted = filters * scales / np.array(result.scales).reshape(3, 1, 1, 1)
@@ -128,7 +128,7 @@ def test_bytes_of_images_pass_the_cast_as_parts_of_255() -> None:
     """float32 to bf16 is rounded, not cut: every k / 255 is k again."""
     x = (np.arange(256, dtype=np.float32) / np.float32(255)).reshape(1, 4, 8, 8)
     final, got = _compiled(top.MulConst(const_val=1.0), [x], {})
-    (bytes_,) = [got[o.name] for o in final.main.operations if o.op.name == "tpu.Cast" and o.result.tensor.is_quantised]
+    (bytes_,) = [got[o.name] for o in final.main.operations if o.op.name == "tpu.Cast" and o.result.tensor.is_quantized]
     assert (bytes_.reshape(-1) == np.arange(256)).all()
 
 

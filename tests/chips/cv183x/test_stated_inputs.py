@@ -1,4 +1,4 @@
-"""Inputs of networks that come quantised: integers, rounded as the network does it, unless floats are asked for."""
+"""Inputs of networks that come quantized: integers, rounded as the network does it, unless floats are asked for."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tpuc.api import F32, ScalarType, Uniform, UsageError
 from tpuc_driver.data import inputs_of
 from tpuc_driver.session import Boundary, Session
 
-from tests.chips.test_quantised_commands import of_bytes_tflite
+from tests.chips.test_quantized_commands import of_bytes_tflite
 from tests.passes.test_stated_on_chips import Network, saved
 
 STEP = np.float32(2 / 255)

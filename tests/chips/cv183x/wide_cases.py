@@ -8,16 +8,16 @@ import ml_dtypes
 import numpy as np
 from tpuc.api import BF16, F32, TensorType
 from tpuc_ops import tpu
-from tpuc_testing import Typed, quantised, quantised_element, uniform
+from tpuc_testing import Typed, quantized, quantized_element, uniform
 from tpuc_testing.kernel_conformance import Fixed, Sample
 
 QDM = {"quant_mode": "QDM", "round_mode": "HalfAwayFromZero"}
-I8 = quantised_element("int8", 0.05)
+I8 = quantized_element("int8", 0.05)
 ADD: Any = {"multipliers": (33, 27), "rshifts": (7,)}
 
 
 def _bytes(*shape: int, seed: int = 0) -> Typed:
-    return quantised(np.random.default_rng(seed).integers(-128, 127, shape, np.int8, endpoint=True), 0.05)
+    return quantized(np.random.default_rng(seed).integers(-128, 127, shape, np.int8, endpoint=True), 0.05)
 
 
 def _half(*shape: int, seed: int = 0) -> Typed:

@@ -17,7 +17,7 @@ from tpuc_driver.session import Boundary, Session
 from tests.chips.cv18.op_networks import Net
 from tests.families import each
 
-NORMALISED: dict[str, Any] = {"mean": (103.9, 116.8, 123.7), "scale": (0.017, 0.0171, 0.0175), "pixel_format": "rgb"}
+NORMALIZED: dict[str, Any] = {"mean": (103.9, 116.8, 123.7), "scale": (0.017, 0.0171, 0.0175), "pixel_format": "rgb"}
 BYTES = {
     ("cv181x", "RGB_PLANAR"): 3 * 12 * 64,
     ("cv181x", "BGR_PACKED"): 12 * 64,
@@ -95,7 +95,7 @@ class Case:
         path, session = network(folder / "net.onnx", channels), Session(chip=chip, quantize="bf16")
         if (chip, form) in PLANES:
             return cls._of_video(session, path, form)
-        said = NORMALISED if channels == 3 else {"pixel_format": "gray", "mean": (100.0,), "scale": (0.02,)}
+        said = NORMALIZED if channels == 3 else {"pixel_format": "gray", "mean": (100.0,), "scale": (0.02,)}
         data = compiled(session, path, said, Boundary(True, form, aligned_input=True))
         plain = session.chip.load(compiled(session, path, said, Boundary()))
         images = np.random.default_rng(3).integers(0, 256, (2, 12, 18, channels)).astype(np.uint8)
@@ -111,7 +111,7 @@ class Case:
         chip = session.chip
         key = chip.description.name, form
         data, dense = (
-            compiled(session, path, NORMALISED, Boundary(True, form, aligned_input=aligned))
+            compiled(session, path, NORMALIZED, Boundary(True, form, aligned_input=aligned))
             for aligned in (True, False)
         )
         video = np.random.default_rng(3).integers(0, 256, (2, 1, 18, 18)).astype(np.uint8)
@@ -120,7 +120,7 @@ class Case:
 
 
 @each(("chip", "form"), BYTES)
-def test_frames_give_what_normalised_floats_give(chip: str, form: str, tmp_path: Path) -> None:
+def test_frames_give_what_normalized_floats_give(chip: str, form: str, tmp_path: Path) -> None:
     case = Case.of(chip, form, tmp_path)
     (got,) = case.loaded.run({"image_raw": case.frames}).values()
     assert_array_equal(got, case.wanted)
@@ -133,10 +133,10 @@ def test_frames_give_what_normalised_floats_give(chip: str, form: str, tmp_path:
 def test_frames_need_a_memory_of_their_own(tmp_path: Path) -> None:
     session, boundary = Session(chip="cv181x", quantize="bf16"), Boundary(True, aligned_input=True)
     five = network(tmp_path / "five.onnx", inputs=5)
-    assert len(session.chip.load(compiled(session, five, NORMALISED, boundary)).inputs) == 5
+    assert len(session.chip.load(compiled(session, five, NORMALIZED, boundary)).inputs) == 5
     six = network(tmp_path / "six.onnx", inputs=6)
     with pytest.raises(Unsupported) as caught:
-        compiled(session, six, NORMALISED, boundary)
+        compiled(session, six, NORMALIZED, boundary)
     assert str(caught.value) == (
         "input 'image5_raw' takes camera frames by address, which needs a base register of its own; a file "
         "has 5 for inputs and outputs, assigned to inputs first. Leave out --aligned-input, or split the network"
@@ -148,7 +148,7 @@ def test_frames_that_the_runtime_does_not_know(tmp_path: Path) -> None:
     with pytest.raises(
         Unsupported, match=r"the runtime supports no frames of RGBA_PACKED, only BGR_PACKED, BGR_PLANAR, "
     ):
-        compiled(session, network(tmp_path / "net.onnx"), NORMALISED, boundary)
+        compiled(session, network(tmp_path / "net.onnx"), NORMALIZED, boundary)
 
 
 def test_what_takes_no_frames(tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_what_takes_no_frames(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="--aligned-input has no effect without --fuse-preprocess"):
         Boundary(aligned_input=True)
     session = Session(chip="cv181x", quantize="bf16")
-    module = session.transform(path, preprocess=NORMALISED)
+    module = session.transform(path, preprocess=NORMALIZED)
     boundary = Boundary(True, aligned_input=True)
     with pytest.raises(
         UsageError, match="--test-input cannot be compared with --aligned-input, which takes camera frames"

@@ -93,7 +93,7 @@ def test_addresses_in_gmem_begin_at_0(target: Target) -> None:
 
 
 def _depthwise(target: Target) -> Depthwise:
-    """What is dilated and requantised per channel."""
+    """What is dilated and requantized per channel."""
     return Depthwise(
         result=Operand(0x2000, INT8),
         result_shape=(1, 1, 1, 4),

@@ -38,7 +38,7 @@ def test_every_value_at_every_place(name: str) -> None:
         assert np.array_equal(channels[..., channel], mosaic[:, row::2, column::2])
 
 
-def test_the_middle_is_normalised_as_other_pixels_are() -> None:
+def test_the_middle_is_normalized_as_other_pixels_are() -> None:
     mosaic = np.random.default_rng(6).integers(0, 4096, (2, 8, 12))
     black, factor = np.float32(240.5), np.float32(1 / 3855)
     said = Preprocess(pixel_format="rggb", mean=(240.5,), scale=(1 / 3855,))

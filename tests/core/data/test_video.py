@@ -11,7 +11,7 @@ from tests.families import each
 
 
 def test_black_white_and_the_primaries() -> None:
-    """Y, U, V of the standard's colour bars at full strength."""
+    """Y, U, V of the standard's color bars at full strength."""
     bars = {
         (16, 128, 128): (0, 0, 0),
         (235, 128, 128): (255, 255, 255),
@@ -50,7 +50,7 @@ def _spread(frames: NDArray[np.uint8]) -> dict[str, NDArray[np.uint8]]:
     }
 
 
-def test_the_formats_differ_in_the_places_of_colours_only() -> None:
+def test_the_formats_differ_in_the_places_of_colors_only() -> None:
     frames = np.random.default_rng(2).integers(0, 256, (2, 1, 12, 6)).astype(np.uint8)
     pictures = [rgb_of_frames(other, VIDEO_FORMATS[name]) for name, other in _spread(frames).items()]
     assert pictures[0].shape == (2, 8, 6, 3)

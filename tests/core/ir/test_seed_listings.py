@@ -98,10 +98,10 @@ def test_names_of_the_paper_are_locations() -> None:
     assert module.attributes["module.name"] == StringAttr("Sample")
 
 
-def test_quantised_types_of_the_paper() -> None:
+def test_quantized_types_of_the_paper() -> None:
     calibrated = parse_type("tensor<1x16x100x100x!quant.calibrated<f32<-4.1780586242675781:4.4932479858398438>>>")
     assert calibrated == TensorType((1, 16, 100, 100), Calibrated(F32, -4.1780586242675781, 4.4932479858398438))
-    quantised = parse_type("tensor<1x16x100x100x!quant.uniform<i8:f32, 0.034005123961205579:-5>>")
-    assert quantised == TensorType((1, 16, 100, 100), Uniform(I8, F32, 0.034005123961205579, -5))
+    quantized = parse_type("tensor<1x16x100x100x!quant.uniform<i8:f32, 0.034005123961205579:-5>>")
+    assert quantized == TensorType((1, 16, 100, 100), Uniform(I8, F32, 0.034005123961205579, -5))
     placed = parse_type("tensor<1x32x100x100xf32, 4295618560 : i64>")
     assert placed == TensorType((1, 32, 100, 100), F32, IntegerAttr(4295618560))

@@ -166,7 +166,7 @@ def test_operands_that_do_not_fit_the_op() -> None:
         TensorType((DYNAMIC, 3), F32),
     ],
 )
-def test_declared_types_may_be_quantised_calibrated_or_less_known(type: TensorType) -> None:
+def test_declared_types_may_be_quantized_calibrated_or_less_known(type: TensorType) -> None:
     module = finished()
     names(module)["mm"].result.type = type
     module.verify()

@@ -62,7 +62,7 @@ def pool(x: Array, kernel: Sequence[int], stride: Sequence[int], pad: Sequence[i
 
 
 def lrn(x: Array, size: int, alpha: float, beta: float, k: float) -> Array:
-    """Over neighbouring channels."""
+    """Over neighboring channels."""
     result = np.zeros(x.shape)
     for channel in range(x.shape[1]):
         near = x[:, max(channel - size // 2, 0) : channel + size // 2 + 1].astype(np.float64)

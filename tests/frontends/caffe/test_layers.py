@@ -250,9 +250,9 @@ def test_normalize(across: bool, shared: bool, eps: str, tmp_path: Path) -> None
 
 
 def test_mvn(tmp_path: Path) -> None:
-    centred = X - X.mean((2, 3), keepdims=True)
-    deviation = np.sqrt((centred**2).mean((2, 3), keepdims=True))
-    check(layer("MVN"), tmp_path, centred / (deviation + 1e-9))
+    centered = X - X.mean((2, 3), keepdims=True)
+    deviation = np.sqrt((centered**2).mean((2, 3), keepdims=True))
+    check(layer("MVN"), tmp_path, centered / (deviation + 1e-9))
     body = "mvn_param { normalize_variance: false across_channels: true }"
     check(layer("MVN", body), tmp_path, X - X.mean((1, 2, 3), keepdims=True))
 

@@ -32,7 +32,7 @@ ARCHITECTURES = {
     "bvlc_googlenet": 6_998_552,
     "cifar10_quick": 145_578,
     "mobilenet_v1": 4_231_976,
-    # As published, and an expansion from 32 to 32 channels with its normalisation in the first block of this version.
+    # As published, and an expansion from 32 to 32 channels with its normalization in the first block of this version.
     "mobilenet_v2": 3_504_872 + 32 * 32 + 2 * 32,
 }
 

@@ -58,7 +58,7 @@ def attention() -> tuple[Tensors, Tensors]:
     return [tl.multi_scale_deformable_attention(*given, *parameters, sizes, width, heads, levels, points)], given
 
 
-def normalisations() -> tuple[Tensors, Tensors]:
+def normalizations() -> tuple[Tensors, Tensors]:
     x = floats(*SHAPE)
     mean, variance = const(numbers(4)), const(numbers(4) ** 2 + 1)
     return [
@@ -73,7 +73,7 @@ GROUPS = sorted({case.group for case in CASES.values()} - {"regions"})
 FLOATS: dict[str, Network] = {
     **{name: lambda name=name: of_cases(name) for name in GROUPS},
     "attention": attention,
-    "normalisations": normalisations,
+    "normalizations": normalizations,
     **{f"earlier {part}": lambda part=part: of_earlier_cases(part) for part in range(PARTS)},
 }
 

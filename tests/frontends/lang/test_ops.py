@@ -186,11 +186,11 @@ def test_values_and_shapes(name: str, tmp_path: Path) -> None:
 def test_batch_norm(tmp_path: Path) -> None:
     x = floats(*SHAPE)
     mean, variance, gamma, beta = (numbers(4, seed=seed) ** 2 for seed in range(4))
-    centred = (X - mean.reshape(4, 1, 1)) / np.sqrt(variance.reshape(4, 1, 1) + 1e-3)
+    centered = (X - mean.reshape(4, 1, 1)) / np.sqrt(variance.reshape(4, 1, 1) + 1e-3)
     plain = tl.batch_norm(x, const(mean), const(variance), epsilon=1e-3)
-    np.testing.assert_allclose(result(plain, [x], tmp_path), centred, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(result(plain, [x], tmp_path), centered, rtol=1e-5, atol=1e-5)
     full = tl.batch_norm(x, const(mean), const(variance), const(gamma), const(beta), epsilon=1e-3)
-    wanted = centred * gamma.reshape(4, 1, 1) + beta.reshape(4, 1, 1)
+    wanted = centered * gamma.reshape(4, 1, 1) + beta.reshape(4, 1, 1)
     np.testing.assert_allclose(result(full, [x], tmp_path), wanted, rtol=1e-5, atol=1e-5)
 
 

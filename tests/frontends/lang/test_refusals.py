@@ -74,7 +74,7 @@ def test_tensors_of_another_network(tmp_path: Path) -> None:
 
 def test_a_relu_of_integers_begins_at_their_zero_point() -> None:
     y = tl.relu(tl.Tensor([1, 2], dtype="int8", scale=0.5, zero_point=3))
-    assert (y.dtype, y.quantisation.zero_point) == ("int8", (3,))
+    assert (y.dtype, y.quantization.zero_point) == ("int8", (3,))
 
 
 def test_functions_of_packages_that_are_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:

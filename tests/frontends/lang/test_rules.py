@@ -1,4 +1,4 @@
-"""The life of a network, names, types, quantisation parameters, and convolution's rules one by one."""
+"""The life of a network, names, types, quantization parameters, and convolution's rules one by one."""
 
 from __future__ import annotations
 
@@ -349,7 +349,7 @@ def test_scales_of_a_product() -> None:
     assert (y.scale, y.zero_point) == ((0.125, 0.25, 0.5, 1.0, 2.0, 4.0), 0)
 
 
-def test_quantised_convolution_against_its_real_values(tmp_path: Path) -> None:
+def test_quantized_convolution_against_its_real_values(tmp_path: Path) -> None:
     x = integers(*X, scale=0.05, zero_point=-4)
     w = np.random.default_rng(1).integers(-128, 128, W)
     y = tl.dequantize(tl.conv_v2(x, const(w, "int8", scale=0.01)))
@@ -358,7 +358,7 @@ def test_quantised_convolution_against_its_real_values(tmp_path: Path) -> None:
     np.testing.assert_allclose(result(y, [x], tmp_path), wanted, rtol=1e-5, atol=1e-4)
 
 
-def test_quantise_and_requantise(tmp_path: Path) -> None:
+def test_quantize_and_requantize(tmp_path: Path) -> None:
     x = tl.Tensor((6,), data=np.array([-100, -0.26, 0.25, 0.74, 0.76, 100], np.float32))
     q = tl.quantize(x, 0.5, 10)
     assert (q.dtype, q.scale, q.zero_point) == ("int8", 0.5, 10)

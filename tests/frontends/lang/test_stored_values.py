@@ -193,8 +193,8 @@ def test_yuv2rgb(layout: int, formula: str) -> None:
     order = 4 + layout % 2
     output = tl.yuv2rgb(x, layout, order, "UINT8", formula, "HalfAwayFromZero")
     whole = data_of(x)
-    colours = whole[:, 4:].reshape(2, 2, 2, 2) if layout < 2 else whole[:, 4:].reshape(2, 2, 2, 2).transpose(0, 3, 1, 2)
-    u, v = colours[:, 0], colours[:, 1]
+    colors = whole[:, 4:].reshape(2, 2, 2, 2) if layout < 2 else whole[:, 4:].reshape(2, 2, 2, 2).transpose(0, 3, 1, 2)
+    u, v = colors[:, 0], colors[:, 1]
     if layout % 2:
         u, v = v, u
     u, v = (one.repeat(2, 1).repeat(2, 2) - 128.0 for one in (u, v))

@@ -1,10 +1,10 @@
 """The `onnx` package's own single-operator cases, run through import and interpretation.
 
 Compiled networks are static, so an operand that ONNX computes with may have to be a constant here. Each case is tried
-with all operands as network inputs; where the front end refuses that, with its scalar operands as initialisers, then
+with all operands as network inputs; where the front end refuses that, with its scalar operands as initializers, then
 with the operands of at most one dimension behind the first, then with every operand but the first. Operators whose
-results have data-dependent or data-only shapes (`FOLDED`) are folded: with all operands as initialisers, their results
-meet the network input `zero`, because a network computes something. Operands without elements are initialisers always,
+results have data-dependent or data-only shapes (`FOLDED`) are folded: with all operands as initializers, their results
+meet the network input `zero`, because a network computes something. Operands without elements are initializers always,
 and results without elements are no outputs: nothing arrives at run time.
 """
 

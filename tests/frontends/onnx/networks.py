@@ -79,7 +79,7 @@ def ops(module: Module) -> list[str]:
 
 
 def run_onnx(model: onnx.ModelProto | Path, inputs: Mapping[str, Array]) -> dict[str, Array]:
-    """All outputs by ONNX Runtime, without its graph optimisations."""
+    """All outputs by ONNX Runtime, without its graph optimizations."""
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 3

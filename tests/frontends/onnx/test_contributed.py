@@ -64,8 +64,8 @@ CASES: Mapping[str, tuple[onnx.NodeProto, tuple[int, ...]]] = {
     "gelu by tanh alone": (node("FastGelu", "x", "y", domain=MS), TEXT),
     "gelu and bias": (node("BiasGelu", "x bias", "y", domain=MS), TEXT),
     "gelu by sigmoid": (node("QuickGelu", "x", "y", domain=MS, alpha=1.5), TEXT),
-    "a normalised sum": (node("SkipLayerNormalization", "x skip gamma beta bias", "y", domain=MS, epsilon=1e-5), TEXT),
-    "a normalised sum and the sum": (
+    "a normalized sum": (node("SkipLayerNormalization", "x skip gamma beta bias", "y", domain=MS, epsilon=1e-5), TEXT),
+    "a normalized sum and the sum": (
         node("SkipLayerNormalization", "x skip gamma beta", "y - - s", domain=MS, epsilon=1e-3),
         TEXT,
     ),

@@ -209,7 +209,7 @@ def test_einsum_of_one(equation: str, op: str, tmp_path: Path) -> None:
     assert op in made
 
 
-def test_quantised_layers(tmp_path: Path) -> None:
+def test_quantized_layers(tmp_path: Path) -> None:
     """Ties may fall either way in float32, so the scales keep away from them. Filters have 7 bits: without VNNI ONNX
     Runtime adds pairs of products in 16 bits, which saturate (its documentation calls the remedy `reduce_range`).
     """
@@ -234,7 +234,7 @@ def test_quantised_layers(tmp_path: Path) -> None:
 
 def eight_bits(weight: Array, axis: tuple[int, ...], *, signed: bool = False) -> tuple[Array, Array, Array, Array]:
     """Integers, scale, zero point, and what they stand for; `axis` are the axes that share a scale. Signed ones
-    have 7 bits, see `test_quantised_layers`.
+    have 7 bits, see `test_quantized_layers`.
     """
     low, high = weight.min(axis, keepdims=True, initial=0), weight.max(axis, keepdims=True, initial=0)
     scale = (np.maximum(-low, high) / 63 if signed else (high - low) / 255).astype(np.float32)
@@ -245,7 +245,7 @@ def eight_bits(weight: Array, axis: tuple[int, ...], *, signed: bool = False) ->
     return integers.astype(dtype), scale, zero.astype(dtype), real
 
 
-def test_operands_that_are_quantised_as_they_come(tmp_path: Path) -> None:
+def test_operands_that_are_quantized_as_they_come(tmp_path: Path) -> None:
     """As quantize_dynamic of ONNX Runtime writes it; without the rounding it is the network of floats over what the
     filters mean.
     """
@@ -275,7 +275,7 @@ def test_operands_that_are_quantised_as_they_come(tmp_path: Path) -> None:
 
 
 @each("reader", [node("Identity", "z", "other"), node("Neg", "s", "other"), None])
-def test_dynamic_quantisation_that_something_else_reads_is_computed(
+def test_dynamic_quantization_that_something_else_reads_is_computed(
     reader: onnx.NodeProto | None, tmp_path: Path
 ) -> None:
     nodes = [

@@ -18,7 +18,7 @@ from tests.frontends.onnx.networks import assert_same, network, node, ops, read,
 RATIO = np.float32(0.999)
 
 
-def _optimised(model: onnx.ModelProto, folder: Path) -> Interpreter:
+def _optimized(model: onnx.ModelProto, folder: Path) -> Interpreter:
     path = folder / "long.onnx"
     onnx.save(model, path)
     return Interpreter(Session().transform(path))
@@ -31,7 +31,7 @@ def test_chain_of_1500_products(tmp_path: Path) -> None:
     expected = given["x0"]
     for _ in range(1500):
         expected = expected * RATIO
-    np.testing.assert_array_equal(_optimised(model, tmp_path).run(given)["x1500"], expected)
+    np.testing.assert_array_equal(_optimized(model, tmp_path).run(given)["x1500"], expected)
 
 
 def test_products_of_many_factors(tmp_path: Path) -> None:
@@ -41,7 +41,7 @@ def test_products_of_many_factors(tmp_path: Path) -> None:
     model = network([*nodes, node("Add", f"x{count} x0", "y")], {"x0": [1, 4]}, ["y"])
     given = {"x0": values(1, 4)}
     expected = given["x0"] + given["x0"] * np.cos(given["x0"].astype(np.float64)) ** count
-    np.testing.assert_allclose(_optimised(model, tmp_path).run(given)["y"], expected, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(_optimized(model, tmp_path).run(given)["y"], expected, rtol=0, atol=1e-5)
 
 
 def _loop(steps: int) -> onnx.ModelProto:
@@ -71,9 +71,9 @@ def test_loops_up_to_the_limit(tmp_path: Path) -> None:
     module = read(model, tmp_path)
     assert ops(module).count("MulConst") == steps
     assert_same(model, module)
-    rows = _optimised(model, tmp_path).run({"x": values(2, 3)})["rows"]
+    rows = _optimized(model, tmp_path).run({"x": values(2, 3)})["rows"]
     del model.graph.output[1]  # then every product has one user
-    np.testing.assert_array_equal(_optimised(model, tmp_path).run({"x": values(2, 3)})["y"], rows[-1])
+    np.testing.assert_array_equal(_optimized(model, tmp_path).run({"x": values(2, 3)})["y"], rows[-1])
 
 
 @each("steps", [1025, 1 << 62])

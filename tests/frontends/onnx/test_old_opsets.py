@@ -19,8 +19,8 @@ FORMS = [*((opset, False) for opset in range(10, 26)), *((opset, True) for opset
 
 
 @each(("opset", "per_axis"), FORMS)
-def test_dequantised_constants(opset: int, per_axis: bool, tmp_path: Path) -> None:
-    """Filters and biases that a quantising exporter stored as integers; scales per axis came with opset 13."""
+def test_dequantized_constants(opset: int, per_axis: bool, tmp_path: Path) -> None:
+    """Filters and biases that a quantizing exporter stored as integers; scales per axis came with opset 13."""
     random = np.random.default_rng(3)
     scale: Any = np.array([0.01, 0.02, 0.03, 0.015], np.float32) if per_axis else np.float32(0.02)
     weights: dict[str, Array] = {
@@ -44,8 +44,8 @@ def test_dequantised_constants(opset: int, per_axis: bool, tmp_path: Path) -> No
 
 
 @each("opset", [10, 13, 17, 21, 23])
-def test_quantised_network(opset: int, tmp_path: Path) -> None:
-    """Quantised input, filters, and output, each with its DequantizeLinear behind it."""
+def test_quantized_network(opset: int, tmp_path: Path) -> None:
+    """Quantized input, filters, and output, each with its DequantizeLinear behind it."""
     weights: dict[str, Array] = {
         "xs": np.array(0.02, np.float32),
         "xz": np.array(128, np.uint8),

@@ -169,7 +169,7 @@ def test_softmax(op: str, opset: int, shape: list[int], axis: int | None, tmp_pa
     check(network([node(op, "x", "y", **attributes)], {"x": shape}, ["y"], opset=opset), tmp_path)
 
 
-def test_old_softmax_normalises_everything_behind_the_axis_together(tmp_path: Path) -> None:
+def test_old_softmax_normalizes_everything_behind_the_axis_together(tmp_path: Path) -> None:
     model = network([node("Softmax", "x", "y")], {"x": [2, 3, 4]}, ["y"], opset=12)
     assert check(model, tmp_path) == ["Reshape", "Softmax", "Reshape"]
 

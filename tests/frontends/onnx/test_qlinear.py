@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper
 from tpuc.api import InvalidModel, Module, PassContext, TensorType
 from tpuc.interpreter import Interpreter
-from tpuc_prequantized.absorb_quantization import AbsorbQuantisation
+from tpuc_prequantized.absorb_quantization import AbsorbQuantization
 
 from tests.families import each
 from tests.frontends.onnx.networks import Array, network, node, ops, read, registry, run_onnx, values
@@ -110,7 +110,7 @@ CASES: Mapping[str, tuple[onnx.NodeProto, tuple[int, ...]]] = {
 
 
 def model_of(proto: onnx.NodeProto, shape: Sequence[int]) -> onnx.ModelProto:
-    """A quantised input, the operator, and its result as floats."""
+    """A quantized input, the operator, and its result as floats."""
     inputs = set(proto.input)
     scale, zero = ("ys", "yz") if "ys" in inputs else ("os", "zero")
     nodes = [node("QuantizeLinear", "x xs xz", "q"), proto, node("DequantizeLinear", f"r {scale} {zero}", "y")]
@@ -121,7 +121,7 @@ def model_of(proto: onnx.NodeProto, shape: Sequence[int]) -> onnx.ModelProto:
 
 
 def absorbed(module: Module) -> Module:
-    AbsorbQuantisation().run(module, PassContext(registry()))
+    AbsorbQuantization().run(module, PassContext(registry()))
     module.verify()
     return module
 
@@ -156,7 +156,7 @@ def test_nothing_between_the_casts_is_a_float(case: str, tmp_path: Path) -> None
     computed = [operation for operation in module.main.operations if operation.results]
     assert not {"QuantizeLinear", "DequantizeLinear"} & {*ops(module)}
     types = [operation.result.type for operation in computed if operation.op.name.startswith("top.")]
-    kinds = [type for type in types if isinstance(type, TensorType) and not type.is_quantised]
+    kinds = [type for type in types if isinstance(type, TensorType) and not type.is_quantized]
     assert [str(type.element) for type in kinds] in (["f32"], ["f32", "i32"], ["i32", "f32"])
 
 
@@ -214,7 +214,7 @@ def test_float_results_of_integers(tmp_path: Path) -> None:
         np.testing.assert_allclose(Interpreter(module).run(x)["y"], wanted, rtol=1e-5, atol=1e-5)
 
 
-def test_products_with_what_is_quantised_as_it_comes(tmp_path: Path) -> None:
+def test_products_with_what_is_quantized_as_it_comes(tmp_path: Path) -> None:
     """Integers are exact; scales, their product with the sums and the summand round in float32."""
     dynamic = [
         [node("DynamicQuantizeMatMul", "x m ms mz f", "y", domain=MS)],

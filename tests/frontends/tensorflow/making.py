@@ -26,7 +26,7 @@ def weight(*shape: int) -> Any:
 
 
 class Norm:
-    """A batch normalisation with statistics of its own."""
+    """A batch normalization with statistics of its own."""
 
     def __init__(self, channels: int) -> None:
         self.parts = [
@@ -218,7 +218,7 @@ def selections(net: Network, x: Any) -> Any:
     return values, picked, hot, steps, chosen, tf.cast(places, tf.float32)
 
 
-def quantised(net: Network, x: Any) -> Any:
+def quantized(net: Network, x: Any) -> Any:
     x = tf.quantization.fake_quant_with_min_max_vars(x, -1.0, 1.0)
     w = tf.quantization.fake_quant_with_min_max_vars(net.w(3, 3, 3, 8), -0.6, 0.6, narrow_range=True)
     y = tf.nn.relu6(tf.nn.bias_add(tf.nn.conv2d(x, w, 1, "SAME"), net.w(8)))
@@ -241,7 +241,7 @@ NETWORKS: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]]]] = {
     "keras_images": (keras_images, [(1, 3, 6, 5, 2)]),
     "branches": (branches, [(1, 6)]),
     "selections": (selections, [(2, 6)]),
-    "quantised": (quantised, [(1, 8, 8, 3)]),
+    "quantized": (quantized, [(1, 8, 8, 3)]),
 }
 TWICE = frozenset({"recurrent", "branches", "keras_layers", "keras_images"})
 """Networks with control flow: frozen in version 1 and, as `NAME_v2.pb`, in version 2."""

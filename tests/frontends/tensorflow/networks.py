@@ -23,7 +23,7 @@ from tpuc_tensorflow.frontend import FRONTEND
 MAKING = Path(__file__).with_name("making.py")
 NAMES = (
     *("lenet", "mobilenet", "resnet", "inception", "unet", "squeeze_excite", "transformer", "lstm", "recurrent"),
-    *("branches", "selections", "quantised", "keras_layers", "keras_images"),
+    *("branches", "selections", "quantized", "keras_layers", "keras_images"),
 )
 TWICE = ("recurrent", "branches", "keras_layers", "keras_images")
 

@@ -70,7 +70,7 @@ def _set_tensor(tensor: Any, array: NDArray[Any]) -> None:
 
 
 def small_network() -> bytes:
-    """A convolution, pooling, a batch normalisation, arithmetic on shapes, and a layer."""
+    """A convolution, pooling, a batch normalization, arithmetic on shapes, and a layer."""
     g, ramp = GraphWriter(), np.linspace(-1, 1, 54, dtype=np.float32)
     x = g.placeholder("x", (-1, 8, 8, 3))
     f32, i32 = np.dtype(np.float32), np.dtype(np.int32)

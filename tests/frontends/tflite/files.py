@@ -42,7 +42,7 @@ class Sparsity:
 
 @dataclass(frozen=True)
 class Tensor:
-    """A tensor; constant when it has data. Quantised when it has scales."""
+    """A tensor; constant when it has data. Quantized when it has scales."""
 
     name: str
     shape: tuple[int, ...] = ()

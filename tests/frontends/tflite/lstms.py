@@ -17,7 +17,7 @@ GATES = 4
 X_SCALE, X_ZERO = 1 / 40, 4
 CELL_SCALE = 2.0**-11
 LAYER_NORM_STEPS = 1 << 10
-"""Of the bias behind a normalisation in one of its coefficient."""
+"""Of the bias behind a normalization in one of its coefficient."""
 
 
 @dataclass(frozen=True)
@@ -134,6 +134,6 @@ class _Made:
         """The last output and the cell, which begin with 0."""
         layer = self.layer
         self.put(18, self.value("h", (layer.count, layer.outputs or layer.units), self.h_scale, self.h_zero, True))
-        quantisation = () if layer.real else (CELL_SCALE,)
+        quantization = () if layer.real else (CELL_SCALE,)
         kind = "FLOAT32" if layer.real else "INT16"
-        self.put(19, Tensor("c", (layer.count, layer.units), kind, None, quantisation, (0,), is_variable=True))
+        self.put(19, Tensor("c", (layer.count, layer.units), kind, None, quantization, (0,), is_variable=True))

@@ -117,7 +117,7 @@ def test_dilated_convolutions_become_one_node(
     np.testing.assert_allclose(compute(module, x)[1], expected, rtol=1e-5, atol=1e-5)
 
 
-def test_quantised_blocks_are_padded_with_zero_points(tmp_path: Path) -> None:
+def test_quantized_blocks_are_padded_with_zero_points(tmp_path: Path) -> None:
     x = stored("int8", 1, 5, 7, 3)
     expected = to_batch(x, (2, 2), [(1, 0), (0, 1)], fill=-9)
     operands = [

@@ -1,4 +1,4 @@
-"""Quantised operators that are more than one op: compiled without calibration, chips stay near TFLite's integers."""
+"""Quantized operators that are more than one op: compiled without calibration, chips stay near TFLite's integers."""
 
 from __future__ import annotations
 

@@ -14,9 +14,9 @@ from tests.frontends.tflite.files import Node, Tensor, constant, tflite_file
 pytest.importorskip("ai_edge_litert.interpreter", reason="needs ai-edge-litert")
 
 PLAIN = ("BOOL", "INT8", "UINT8", "INT16", "INT32", "INT64", "FLOAT16", "FLOAT32", "FLOAT64")
-QUANTISED = ("INT8", "UINT8", "INT16")
+QUANTIZED = ("INT8", "UINT8", "INT16")
 SHAPES = ((), (3,), (1, 3, 4, 5), (1, 2, 3, 2, 2))
-CAST, DEQUANTISE = (Node("CAST", ["x"], ["y"], ("CastOptions", {})), Node("DEQUANTIZE", ["x"], ["y"]))
+CAST, DEQUANTIZE = (Node("CAST", ["x"], ["y"], ("CastOptions", {})), Node("DEQUANTIZE", ["x"], ["y"]))
 
 
 def fault_of(folder: Path, tensor: Tensor, node: Node, given: str) -> str:
@@ -40,9 +40,9 @@ def test_every_type_and_rank_compares(tmp_path: Path) -> None:
             own = kind.lower()
             given = {own, "float64" if own.startswith("float") else "int64"}
             faults += [fault_of(tmp_path, Tensor("x", shape, kind), CAST, one) for one in sorted(given)]
-        for kind in QUANTISED:
+        for kind in QUANTIZED:
             stored = Tensor("x", shape, kind, None, (0.05,), (0 if kind == "INT16" else 3,))
-            faults += [fault_of(tmp_path, stored, DEQUANTISE, given) for given in (kind.lower(), "float32")]
+            faults += [fault_of(tmp_path, stored, DEQUANTIZE, given) for given in (kind.lower(), "float32")]
     assert [fault for fault in faults if fault] == []
 
 

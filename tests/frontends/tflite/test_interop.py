@@ -1,4 +1,4 @@
-"""Quantised networks compiled without calibration compute the same integers on the vendor's model of the chip."""
+"""Quantized networks compiled without calibration compute the same integers on the vendor's model of the chip."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from tpuc_driver.session import Session
 from tpuc_tflite.loading import load_graph
 
 from tests.conftest import RunVendor
-from tests.frontends.tflite.test_networks import QUANTISED, samples
+from tests.frontends.tflite.test_networks import QUANTIZED, samples
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow, pytest.mark.chip("bm1684x")]
 
 
-@pytest.mark.parametrize("name", QUANTISED)
+@pytest.mark.parametrize("name", QUANTIZED)
 def test_the_vendors_model_gives_the_same_integers(
     name: str, model_data: Path, run_vendor: RunVendor, tmp_path: Path
 ) -> None:

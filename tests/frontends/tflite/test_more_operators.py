@@ -93,7 +93,7 @@ def test_gelu_by_tanh(tmp_path: Path) -> None:
     check(tmp_path, "GELU", [X], expected, ("GeluOptions", {"Approximate": True}))
 
 
-def test_norms_of_neighbours(tmp_path: Path) -> None:
+def test_norms_of_neighbors(tmp_path: Path) -> None:
     padded = np.pad(np.square(x.astype(np.float64)), ((0, 0), (0, 0), (0, 0), (2, 2)))
     sums = sliding_window_view(padded, 5, 3).sum(-1)
     options = {"Radius": 2, "Bias": 1.5, "Alpha": 0.25, "Beta": 0.75}
@@ -175,7 +175,7 @@ def test_lstm(major: bool, with_bias: bool, tmp_path: Path) -> None:
 
 
 @each("kind", ["INT8", "UINT8"])
-def test_quantised_quotients_are_rounded_once(kind: str, tmp_path: Path) -> None:
+def test_quantized_quotients_are_rounded_once(kind: str, tmp_path: Path) -> None:
     """The reciprocal has 31 bits: for operands of 8 bits the quotient is the exact one, rounded."""
     offset = 128 if kind == "UINT8" else 0
     top, bottom = stored(kind.lower(), 8, 200), stored(kind.lower(), 8, 200, seed=1)

@@ -26,7 +26,7 @@ FLOAT = {
     "face_detection_front": 4,  # its boxes are read from feature maps with channels last
     "hello_world_float": 0,
 }
-QUANTISED = [
+QUANTIZED = [
     "mlperf_tiny/ad01_autoencoder_int8",
     "mlperf_tiny/ic01_resnet8_int8",
     "mlperf_tiny/kws01_dscnn_int8",
@@ -58,8 +58,8 @@ def test_float_networks(name: str, model_data: Path) -> None:
             assert a @ b / np.sqrt((a @ a) * (b @ b)) >= 0.99999
 
 
-@each("name", QUANTISED)
-def test_quantised_networks(name: str, model_data: Path) -> None:
+@each("name", QUANTIZED)
+def test_quantized_networks(name: str, model_data: Path) -> None:
     module = network(model_data, name)
     for x, (expected,) in samples(model_data, name):
         (ours,) = compute(module, x)
@@ -84,7 +84,7 @@ def best(interpreter: Interpreter, x: Array) -> int:
         ("vww01_mobilenet025_96_int8", "vww01_eval", "x", 171),
     ],
 )
-def test_labelled_slices(name: str, data: str, key: str, right: int, model_data: Path) -> None:
+def test_labeled_slices(name: str, data: str, key: str, right: int, model_data: Path) -> None:
     interpreter = Interpreter(network(model_data, f"mlperf_tiny/{name}"))
     with np.load(model_data / "data" / f"{data}.npz") as stored:
         x, labels = stored[key], stored["y"]
@@ -99,7 +99,7 @@ def test_labelled_slices(name: str, data: str, key: str, right: int, model_data:
     ("name", "size", "right"),
     [("mobilenet_v2_1.0_224_quant", 224, 54), ("mobilenet_v1_0.25_128_quant", 128, 38)],
 )
-def test_labelled_photographs(name: str, size: int, right: int, model_data: Path) -> None:
+def test_labeled_photographs(name: str, size: int, right: int, model_data: Path) -> None:
     interpreter = Interpreter(network(model_data, name))
     folder = model_data / "data" / "imagenet_eval"
     rows = [line.split("\t") for line in (folder / "labels.tsv").read_text().splitlines()[1:]]
@@ -110,7 +110,7 @@ def test_labelled_photographs(name: str, size: int, right: int, model_data: Path
 
 @each("chip", [pytest.param(chip, marks=pytest.mark.chip(chip)) for chip in ("bm1684x", "cv183x")])
 @each("name", ["ic01_resnet8_int8", "kws01_dscnn_int8", "vww01_mobilenet025_96_int8"])
-def test_quantised_networks_need_no_calibration(name: str, chip: str, model_data: Path) -> None:
+def test_quantized_networks_need_no_calibration(name: str, chip: str, model_data: Path) -> None:
     session = Session(chip=chip, quantize="int8")
     top = session.transform(model_data / "tflite" / "mlperf_tiny" / f"{name}.tflite")
     compiled = Interpreter(session.build(top)[0])

@@ -256,17 +256,17 @@ def test_softmax_and_norms(tmp_path: Path) -> None:
     check(tmp_path, "LEAKY_RELU", [X], np.where(x > 0, x, 0.2 * x), ("LeakyReluOptions", {"Alpha": 0.2}))
 
 
-@each("centred", [0, 1])
-def test_resizing(centred: int, tmp_path: Path) -> None:
+@each("centered", [0, 1])
+def test_resizing(centered: int, tmp_path: Path) -> None:
     size = (9, 13)
-    places = [(np.arange(n) + 0.5 * centred) * e / n for n, e in zip(size, (6, 4), strict=True)]
+    places = [(np.arange(n) + 0.5 * centered) * e / n for n, e in zip(size, (6, 4), strict=True)]
     rows, columns = (np.minimum(p.astype(int), e - 1) for p, e in zip(places, (6, 4), strict=True))
-    options = {"HalfPixelCenters": centred}
+    options = {"HalfPixelCenters": centered}
     nearest = ("ResizeNearestNeighborOptions", options)
     check(tmp_path, "RESIZE_NEAREST_NEIGHBOR", [X, ints("s", size)], x[:, rows][:, :, columns], nearest)
     expected = x.astype(np.float64)
     for axis, (place, extent) in enumerate(zip(places, (6, 4), strict=True), 1):
-        where = np.clip(place - 0.5 * centred, 0, extent - 1)
+        where = np.clip(place - 0.5 * centered, 0, extent - 1)
         low = np.floor(where).astype(int)
         share = (where - low).reshape((-1,) + (1,) * (3 - axis))
         high = np.minimum(low + 1, extent - 1)

@@ -1,4 +1,4 @@
-"""`--test-reference` for networks that are quantised already: stored integers and real values are told apart."""
+"""`--test-reference` for networks that are quantized already: stored integers and real values are told apart."""
 
 from __future__ import annotations
 

@@ -178,7 +178,7 @@ def test_squared_differences(other: tuple[int, ...], scale: float, tmp_path: Pat
 
 
 @each_kind
-def test_quantised_vectors_of_indices(kind: str, tmp_path: Path) -> None:
+def test_quantized_vectors_of_indices(kind: str, tmp_path: Path) -> None:
     numbers = [constant(name, np.array(number, kind.lower()), [0.1], [0]) for name, number in (("on", 7), ("off", 2))]
     y = Tensor("y", (2, 5, 3), kind, None, (0.1,), (0,))
     tensors = [Tensor("x", (2, 3), "INT32"), constant("d", np.array(5, np.int32)), *numbers, y]
@@ -225,7 +225,7 @@ LAYERS: dict[str, dict[str, Any]] = {
     "no input gate": {"coupled": True},
     "peepholes": {"peephole": True},
     "peepholes without input gate": {"peephole": True, "coupled": True, "major": True},
-    "normalisation": {"norm": True},
+    "normalization": {"norm": True},
     "projection": {"outputs": 10},
     "clips": {"outputs": 10, "proj_clip": 0.3, "cell_clip": 0.5},
     "everything": {"norm": True, "peephole": True, "outputs": 24, "cell_clip": 0.7},
@@ -353,10 +353,10 @@ def test_stale_shapes_behind_a_reshape(
     np.testing.assert_array_equal(compute(read(content, tmp_path), fed)[0], expected)
 
 
-@each(("centred", "corners"), [(0, 0), (1, 0), (0, 1)])
-def test_bilinear_resizing(centred: int, corners: int, tmp_path: Path) -> None:
+@each(("centered", "corners"), [(0, 0), (1, 0), (0, 1)])
+def test_bilinear_resizing(centered: int, corners: int, tmp_path: Path) -> None:
     operands = [tensor("INT8", "x", 0.05, 3), constant("s", np.array([13, 20], np.int32))]
-    options = ("ResizeBilinearOptions", {"HalfPixelCenters": centred, "AlignCorners": corners})
+    options = ("ResizeBilinearOptions", {"HalfPixelCenters": centered, "AlignCorners": corners})
     check(tmp_path, "RESIZE_BILINEAR", operands, tensor("INT8", "y", 0.05, 3, (1, 13, 20, 6)), options, "BUILTIN_REF")
 
 

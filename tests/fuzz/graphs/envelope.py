@@ -50,13 +50,13 @@ class Known:
 
 @dataclass(frozen=True)
 class Precision:
-    """Of a way to compute: `relative` is the rounding of an operand, `requantised` that of a constant as a part of its
+    """Of a way to compute: `relative` is the rounding of an operand, `requantized` that of a constant as a part of its
     largest, and a result may be off by `steps` of its type and `share` of its tensor's largest number besides.
     """
 
     relative: float
     share: float
-    requantised: float = 0.0
+    requantized: float = 0.0
     steps: float = 0.0
 
 
@@ -91,7 +91,7 @@ def deviations(
         if isinstance(operation.op, Constant):
             value = operation.results[0]
             array = as_stored(module.weights[value.name], value.tensor)
-            values[id(value)] = _moved(Known(array, noise=_requantised(array, precision)), precision, random)
+            values[id(value)] = _moved(Known(array, noise=_requantized(array, precision)), precision, random)
             continue
         results = _evaluated(operation, values)
         for index, value in enumerate(operation.results):
@@ -122,8 +122,8 @@ def _evaluated(operation: Operation, values: Mapping[int, list[Array]]) -> list[
     return results
 
 
-def _requantised(array: Array, precision: Precision) -> float:
-    return precision.requantised * float(np.abs(array).max(initial=0.0)) if array.dtype.kind == "f" else 0.0
+def _requantized(array: Array, precision: Precision) -> float:
+    return precision.requantized * float(np.abs(array).max(initial=0.0)) if array.dtype.kind == "f" else 0.0
 
 
 def _moved(one: Known, precision: Precision, random: np.random.Generator, dims: Sequence[int] = ()) -> list[Array]:
@@ -131,14 +131,14 @@ def _moved(one: Known, precision: Precision, random: np.random.Generator, dims: 
     array = array.reshape(tuple(dims) or array.shape)
     if array.dtype.kind != "f":
         return [array] * (MOVEMENTS + 1)
-    centre = array.astype(np.float64)
-    if not centre.size or (_is_exact(centre, precision) and not one.step):
-        cut = np.clip(centre, -one.reach, one.reach)
+    center = array.astype(np.float64)
+    if not center.size or (_is_exact(center, precision) and not one.step):
+        cut = np.clip(center, -one.reach, one.reach)
         return [array.astype(np.float32), cut.astype(np.float32), *[array.astype(np.float32)] * (MOVEMENTS - 1)]
-    noise = np.maximum(precision.relative * np.abs(centre), max(one.step, one.noise))
-    signs = [1.0, -1.0, *(random.choice((-1.0, 1.0), centre.shape) for _ in range(MOVEMENTS - 3))]
-    centre = np.clip(centre, -one.reach, one.reach)
-    moved = [_rounded(centre, max(one.step, one.noise), precision), *(centre + sign * noise for sign in signs)]
+    noise = np.maximum(precision.relative * np.abs(center), max(one.step, one.noise))
+    signs = [1.0, -1.0, *(random.choice((-1.0, 1.0), center.shape) for _ in range(MOVEMENTS - 3))]
+    center = np.clip(center, -one.reach, one.reach)
+    moved = [_rounded(center, max(one.step, one.noise), precision), *(center + sign * noise for sign in signs)]
     return [array.astype(np.float32), *(each.astype(np.float32) for each in moved)]
 
 

@@ -52,8 +52,8 @@ PRECISIONS = {
     "f32": Precision(relative=2.0**-21, share=2e-4),
     "f16": Precision(relative=2.0**-11, share=2.0**-8),
     "bf16": Precision(relative=2.0**-8, share=2.0**-5),
-    "int8": Precision(relative=0.0, share=2.0**-6, requantised=0.5 / 127, steps=1.5),
-    "int8-asym": Precision(relative=0.0, share=2.0**-6, requantised=0.5 / 127, steps=1.5),
+    "int8": Precision(relative=0.0, share=2.0**-6, requantized=0.5 / 127, steps=1.5),
+    "int8-asym": Precision(relative=0.0, share=2.0**-6, requantized=0.5 / 127, steps=1.5),
 }
 BF16_BESIDE_INTEGERS = replace(PRECISIONS["int8"], relative=3 * 2.0**-9)
 """Integer networks of cv183x: what is no table and no product is computed in bf16. Three roundings are between a byte

@@ -1,4 +1,4 @@
-"""Operators that sum: convolutions, pools, products, reductions, normalisations, recurrences."""
+"""Operators that sum: convolutions, pools, products, reductions, normalizations, recurrences."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def softmax(m: Maker, name: str) -> None:
     m.node(name, m.inside(x, -12, 12), **({} if m.chance(0.2) else {"axis": m.whole(-x.rank, x.rank - 1)}))
 
 
-# Normalisations
+# Normalizations
 
 
 @makes("BatchNormalization", weight=2)
@@ -208,11 +208,11 @@ def batch_normalization(m: Maker, name: str) -> None:
 
 
 def _spread_along(m: Maker, x: Value, axis: int) -> None:
-    """Differences that a normalisation would blow up are noise on a chip."""
+    """Differences that a normalization would blow up are noise on a chip."""
     for array in x.arrays:
         rows = array.reshape(int(np.prod(array.shape[:axis])), -1)
         if rows.shape[1] < 3 or float(rows.std(1).min()) < 0.05 * max(float(np.abs(array).max()), 1e-6):
-            raise Rejected("hardly any spread to normalise")
+            raise Rejected("hardly any spread to normalize")
 
 
 @makes("LayerNormalization", since=17, weight=2)

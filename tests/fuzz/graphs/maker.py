@@ -143,7 +143,7 @@ class Maker:
         return value
 
     def constant(self, array: Any, dtype: Any = np.float32) -> Value:
-        """An initialiser, or now and then the result of a Constant node."""
+        """An initializer, or now and then the result of a Constant node."""
         array = np.asarray(array, dtype)
         name = self.name("c")
         if self.chance(0.1):

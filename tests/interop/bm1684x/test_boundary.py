@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from tpuc.interpreter import Interpreter
 from tpuc.ir import Uniform
-from tpuc_driver.data import quantise
+from tpuc_driver.data import quantize
 from tpuc_driver.session import Boundary
 from tpuc_testing.values import build_exposed
 
 from tests.chips.bm1684x.small_networks import pixels
 from tests.chips.bm1684x.test_batches import in_batches
 from tests.chips.bm1684x.test_networks import assert_same
-from tests.chips.bm1684x.test_preprocess import NORMALISED, compile_both
-from tests.chips.bm1684x.test_quantised_io import prepared
+from tests.chips.bm1684x.test_preprocess import NORMALIZED, compile_both
+from tests.chips.bm1684x.test_quantized_io import prepared
 from tests.chips.frames import CAMERA
 from tests.conftest import RunVendor
 from tests.models.networks import Network
@@ -27,7 +27,7 @@ from tests.models.networks import Network
 @pytest.mark.parametrize("form", ["RGB_PACKED", "RGB_PLANAR", "BGR_PACKED", *CAMERA])
 @pytest.mark.parametrize("mode", ["int8", "f32"])
 def test_fused_preprocessing(mode: str, form: str, run_vendor: RunVendor, tmp_path: Path) -> None:
-    preprocess = {**NORMALISED, "pixel_format": "bgr"}
+    preprocess = {**NORMALIZED, "pixel_format": "bgr"}
     _, _, fused, data, _ = compile_both(tmp_path, mode, form, preprocess)
     path = tmp_path / "fused.bmodel"
     path.write_bytes(data)
@@ -61,7 +61,7 @@ def test_stored_values_go_in_and_come_out(run_vendor: RunVendor, tmp_path: Path)
     (info,) = session.chip.load(data).inputs
     assert isinstance(info.element, Uniform)
     x = np.random.default_rng(3).normal(size=(1, 3, 8, 8)).astype(np.float32)
-    inputs = {"image": quantise(x, info.element)}
+    inputs = {"image": quantize(x, info.element)}
     got = run_vendor(path, inputs)
     assert {"map", "score"} <= set(got)
     assert_same(got, Interpreter(final).run(inputs, "all"), got)

@@ -9,7 +9,7 @@ import pytest
 from tpuc_driver.session import Boundary, Session
 
 from tests.chips.cv18.op_networks import Net
-from tests.chips.cv183x.test_preprocess import NORMALISED, write_network
+from tests.chips.cv183x.test_preprocess import NORMALIZED, write_network
 from tests.chips.frames import frames
 from tests.conftest import RunVendor
 
@@ -46,7 +46,7 @@ def test_four_inputs_and_four_outputs(mode: str, run_vendor: RunVendor, tmp_path
 @pytest.mark.parametrize("form", ["YUV_NV12", "YUV_NV21", "YUV420_PLANAR", "RGBA_PACKED", "RGBA_PLANAR", "RGB_PACKED"])
 def test_frames_of_cameras(form: str, run_vendor: RunVendor, tmp_path: Path) -> None:
     session = Session(chip="cv183x", quantize="bf16")
-    top = session.transform(write_network(tmp_path / "net.onnx"), preprocess=NORMALISED)
+    top = session.transform(write_network(tmp_path / "net.onnx"), preprocess=NORMALIZED)
     data = session.build(top, boundary=Boundary(True, form)).data
     target = tmp_path / "net.cvimodel"
     target.write_bytes(data)

@@ -1,4 +1,4 @@
-"""Networks that come quantised on the vendor's functional model: integers go in, with filters of nine bits and sums."""
+"""Networks that come quantized on the vendor's functional model: integers go in, with filters of nine bits and sums."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from tpuc_driver.session.running import as_stored
 
 from tests.chips.cv18.vendor import assert_same_bits
 from tests.conftest import RunVendor
-from tests.frontends.quantised.clipping import Cases, draw_cases
-from tests.frontends.quantised.shares import draw_shares
-from tests.frontends.quantised.test_constants import affine
+from tests.frontends.quantized.clipping import Cases, draw_cases
+from tests.frontends.quantized.shares import draw_shares
+from tests.frontends.quantized.test_constants import affine
 from tests.passes.test_stated_on_chips import gated, joined, nearly_bytes, residual
 
 

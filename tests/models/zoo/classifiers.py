@@ -78,7 +78,7 @@ def u_shape() -> onnx.ModelProto:
 
 
 def inception() -> onnx.ModelProto:
-    """Four windows side by side, pooling with a ceiling and with counted borders, local response normalisation."""
+    """Four windows side by side, pooling with a ceiling and with counted borders, local response normalization."""
     graph = Graph("inception")
     y = graph.conv(graph.input(1, 3, 56, 56), 3, 32, 7, 2, norm=False)
     y = graph.node("LRN", y, size=5, alpha=1e-4, beta=0.75, bias=1.0)

@@ -31,13 +31,13 @@ def anchors() -> onnx.ModelProto:
 def _boxes(graph: Graph, x: str, channels: int, size: int, stride: int) -> str:
     y = graph.reshape(graph.head(x, channels, 27), 1, 3, 9, size, size)
     y = graph.node("Sigmoid", graph.permute(y, 0, 1, 3, 4, 2))
-    centre, extent, rest = graph.nodes_of("Split", [y, graph.integers(2, 2, 5)], 3, axis=4)
+    center, extent, rest = graph.nodes_of("Split", [y, graph.integers(2, 2, 5)], 3, axis=4)
     cells = np.stack(np.meshgrid(np.arange(size), np.arange(size)), -1)[None, None].astype(np.float32) - 0.5
-    centre = graph.node("Add", graph.node("Mul", centre, graph.number(2)), graph.constant(cells))
-    centre = graph.node("Mul", centre, graph.number(stride))
+    center = graph.node("Add", graph.node("Mul", center, graph.number(2)), graph.constant(cells))
+    center = graph.node("Mul", center, graph.number(stride))
     extent = graph.node("Pow", graph.node("Mul", extent, graph.number(2)), graph.number(2))
     extent = graph.node("Mul", extent, graph.between(5, 40, 1, 3, 1, 1, 2))
-    return graph.reshape(graph.concat(centre, extent, rest, axis=4), 1, -1, 9)
+    return graph.reshape(graph.concat(center, extent, rest, axis=4), 1, -1, 9)
 
 
 def single_shot() -> onnx.ModelProto:

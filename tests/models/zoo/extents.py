@@ -16,10 +16,10 @@ def many_boxes() -> onnx.ModelProto:
     """Boxes of a large image are decoded, and the best score of each found."""
     graph = Graph("many_boxes")
     x = graph.input(1, MANY, 6)
-    centres, sizes, scores = graph.nodes_of("Split", [x, graph.integers(2, 2, 2)], 3, axis=2)
-    centres = graph.node("Add", graph.node("Mul", centres, graph.number(0.1)), graph.between(0, 1, 1, MANY, 2))
+    centers, sizes, scores = graph.nodes_of("Split", [x, graph.integers(2, 2, 2)], 3, axis=2)
+    centers = graph.node("Add", graph.node("Mul", centers, graph.number(0.1)), graph.between(0, 1, 1, MANY, 2))
     sizes = graph.node("Mul", graph.node("Exp", graph.node("Mul", sizes, graph.number(0.2))), graph.number(0.5))
-    corners = graph.concat(graph.node("Sub", centres, sizes), graph.node("Add", centres, sizes), axis=2)
+    corners = graph.concat(graph.node("Sub", centers, sizes), graph.node("Add", centers, sizes), axis=2)
     best = graph.node("ReduceMax", graph.node("Sigmoid", scores), axes=[2], keepdims=0)
     return graph.model(graph.permute(corners, 0, 2, 1), best)
 
@@ -36,7 +36,7 @@ def long_wave() -> onnx.ModelProto:
 
 
 def wide_images() -> onnx.ModelProto:
-    """Whole images of more pixels than a lane holds are reduced and normalised."""
+    """Whole images of more pixels than a lane holds are reduced and normalized."""
     graph = Graph("wide_images")
     x = graph.input(1, 2, 515, 260)
     y = graph.node("Add", graph.head(x, 2, 3), graph.number(1.0))

@@ -13,7 +13,7 @@ from tests.models.zoo.graph import Graph
 
 
 def patches() -> onnx.ModelProto:
-    """A vision transformer with a class token; its normalisations are written out."""
+    """A vision transformer with a class token; its normalizations are written out."""
     graph, width, tokens, heads = Graph("patches"), 96, 17, 3
     embedding = {"kernel_shape": [16, 16], "strides": [16, 16]}
     y = graph.node(

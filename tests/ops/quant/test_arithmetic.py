@@ -161,14 +161,14 @@ class TestSaturate:
         assert arithmetic.saturate(np.array([-1e9, 3.0], np.float32), np.int8).tolist() == [-128, 3]
 
 
-class TestRequantise:
+class TestRequantize:
     @given(st.lists(st.tuples(INT32, INT32, st.integers(-10, 70)), min_size=1, max_size=8), INT8, MODE, DTYPES)
     def test_rounds_the_full_product_once(
         self, cases: list[tuple[int, int, int]], zero: int, mode: Rounding, dtype: type[np.integer]
     ) -> None:
         acc, multiplier, shift = np.array(cases, np.int64).T
         expected = [clip(round_exactly(scaled(a * m, s), mode) + zero, dtype) for a, m, s in cases]
-        result = arithmetic.requantise(acc.astype(np.int32), multiplier, shift, zero, mode, dtype)
+        result = arithmetic.requantize(acc.astype(np.int32), multiplier, shift, zero, mode, dtype)
         assert result.dtype == dtype
         assert result.tolist() == expected
 
@@ -179,8 +179,8 @@ class TestRequantise:
         multiplier = 2119995857
         expected = [clip(round_exactly(scaled(a * multiplier, shift), mode) + zero, np.int8) for a in acc]
         values = np.array(acc, np.int32)
-        assert arithmetic.requantise(values, multiplier, shift, zero, mode, np.int8).tolist() == expected
-        wide = arithmetic.requantise(
+        assert arithmetic.requantize(values, multiplier, shift, zero, mode, np.int8).tolist() == expected
+        wide = arithmetic.requantize(
             values.reshape(-1, 1, 1), np.full((len(acc), 1, 1), multiplier), shift, zero, mode, np.int8
         )
         assert wide.shape == (len(acc), 1, 1)
@@ -195,24 +195,24 @@ class TestRequantise:
         channels[axis] = shape[axis]
         multiplier = rng.integers(1, 1 << 10, channels)
         expected = np.clip(((acc.astype(np.int64) * multiplier + (1 << 21)) >> 22) + 3, -128, 127)
-        result = arithmetic.requantise(acc, multiplier, 22, 3, Rounding.HALF_UP, np.int8)
+        result = arithmetic.requantize(acc, multiplier, 22, 3, Rounding.HALF_UP, np.int8)
         np.testing.assert_array_equal(result, expected)
-        back = arithmetic.requantise(acc[..., ::-1], multiplier[..., ::-1], 22, 3, Rounding.HALF_UP, np.int8)
+        back = arithmetic.requantize(acc[..., ::-1], multiplier[..., ::-1], 22, 3, Rounding.HALF_UP, np.int8)
         np.testing.assert_array_equal(back, expected[..., ::-1])
 
     def test_wide_accumulators_are_exact_until_the_product_leaves_64_bits(self) -> None:
         acc = np.array([(1 << 53) + 1, -(1 << 53) - 1])
-        result = arithmetic.requantise(acc, 1023, 33, 0, Rounding.HALF_UP, np.int32)
+        result = arithmetic.requantize(acc, 1023, 33, 0, Rounding.HALF_UP, np.int32)
         expected = [round_exactly(scaled(a * 1023, 33), Rounding.HALF_UP) for a in acc.tolist()]
         assert result.tolist() == expected
         with pytest.raises(
-            OverflowError, match=r"requantise: accumulator times multiplier may reach .*, beyond 64 bits"
+            OverflowError, match=r"requantize: accumulator times multiplier may reach .*, beyond 64 bits"
         ):
-            arithmetic.requantise(acc, 1 << 30, 33, 0, Rounding.HALF_UP, np.int32)
+            arithmetic.requantize(acc, 1 << 30, 33, 0, Rounding.HALF_UP, np.int32)
 
     def test_zero_point_comes_after_rounding_and_before_saturation(self) -> None:
         acc = np.array([-300, -3, 3, 300], np.int32)
-        result = arithmetic.requantise(acc, 1, 1, 10, Rounding.HALF_AWAY_FROM_ZERO, np.int8)
+        result = arithmetic.requantize(acc, 1, 1, 10, Rounding.HALF_AWAY_FROM_ZERO, np.int8)
         assert result.tolist() == [-128, 8, 12, 127]
 
 
@@ -223,7 +223,7 @@ def qdm_exactly(acc: int, multiplier: int, shift: int, mode: Rounding) -> int:
     return round_exactly(scaled(high, max(shift, 0)), mode)
 
 
-class TestRequantiseQdm:
+class TestRequantizeQdm:
     @given(
         st.lists(st.tuples(INT32, st.integers(0, (1 << 31) - 1), st.integers(-31, 40)), min_size=1, max_size=8),
         INT8,
@@ -235,24 +235,24 @@ class TestRequantiseQdm:
     ) -> None:
         acc, multiplier, shift = np.array(cases, np.int64).T
         expected = [clip(qdm_exactly(a, m, s, mode) + zero, dtype) for a, m, s in cases]
-        result = arithmetic.requantise_qdm(acc.astype(np.int32), multiplier, shift, zero, mode, dtype)
+        result = arithmetic.requantize_qdm(acc.astype(np.int32), multiplier, shift, zero, mode, dtype)
         assert result.tolist() == expected
         for (a, m, s), wanted in zip(cases, expected, strict=True):
-            one = arithmetic.requantise_qdm(np.array([a], np.int32), m, s, zero, mode, dtype)
+            one = arithmetic.requantize_qdm(np.array([a], np.int32), m, s, zero, mode, dtype)
             assert one.tolist() == [wanted]
 
     def test_rounds_twice_where_the_single_rounding_does_not(self) -> None:
         # The exact quotient 0.25 rounds to 0. In two steps: 0.5 half-up gives 1, and half of that again gives 1.
         acc = np.array([1], np.int32)
-        assert arithmetic.requantise_qdm(acc, 1 << 30, 1, 0, Rounding.HALF_AWAY_FROM_ZERO, np.int8).tolist() == [1]
-        assert arithmetic.requantise(acc, 1 << 30, 32, 0, Rounding.HALF_AWAY_FROM_ZERO, np.int8).tolist() == [0]
+        assert arithmetic.requantize_qdm(acc, 1 << 30, 1, 0, Rounding.HALF_AWAY_FROM_ZERO, np.int8).tolist() == [1]
+        assert arithmetic.requantize(acc, 1 << 30, 32, 0, Rounding.HALF_AWAY_FROM_ZERO, np.int8).tolist() == [0]
 
     def test_refuses_a_multiplier_beyond_32_bits(self) -> None:
         with pytest.raises(OverflowError, match="a multiplier does not fit 32 bits"):
-            arithmetic.requantise_qdm(np.array([1]), 1 << 31, 0, 0, Rounding.HALF_UP, np.int8)
+            arithmetic.requantize_qdm(np.array([1]), 1 << 31, 0, 0, Rounding.HALF_UP, np.int8)
 
 
-class TestFloatQuantisation:
+class TestFloatQuantization:
     @given(
         st.lists(st.lists(st.integers(-4000, 4000), min_size=3, max_size=3), min_size=1, max_size=5),
         st.lists(st.integers(-3, 4), min_size=5, max_size=5),
@@ -280,43 +280,43 @@ class TestFloatQuantisation:
     ) -> None:
         scale = 2.0**exponent  # the quotient is exact, so a rational tells the one right answer
         expected = clip(round_exactly(Fraction(x) / Fraction(scale) + zero, mode), dtype)
-        assert arithmetic.quantise_float(np.array([x], np.float32), scale, zero, mode, dtype).tolist() == [expected]
-        assert arithmetic.quantise_product(np.array([x]), 1 / scale, zero, mode, dtype).tolist() == [expected]
+        assert arithmetic.quantize_float(np.array([x], np.float32), scale, zero, mode, dtype).tolist() == [expected]
+        assert arithmetic.quantize_product(np.array([x]), 1 / scale, zero, mode, dtype).tolist() == [expected]
 
     @given(st.integers(-600, 600), st.integers(-9, 9), MODE)
     def test_ties_depend_on_the_sum(self, halves: int, zero: int, mode: Rounding) -> None:
         expected = clip(round_exactly(Fraction(halves, 2) + zero, mode), np.int8)
-        assert arithmetic.quantise_float(np.array([halves / 2]), 1.0, zero, mode, np.int8).tolist() == [expected]
+        assert arithmetic.quantize_float(np.array([halves / 2]), 1.0, zero, mode, np.int8).tolist() == [expected]
 
     @given(st.floats(-100, 100), st.floats(0.001, 10), MODE)
     def test_takes_the_quotient_in_float64(self, x: float, scale: float, mode: Rounding) -> None:
         expected = clip(round_exactly(Fraction(x / scale), mode), np.int8)
-        assert arithmetic.quantise_float([x], scale, 0, mode, np.int8).tolist() == [expected]
+        assert arithmetic.quantize_float([x], scale, 0, mode, np.int8).tolist() == [expected]
 
     def test_product_is_a_float32_one(self) -> None:
         x, factor = np.float32(0.1), np.float32(5)  # 0.1f is above 1/10, yet the float32 product is the tie 0.5
-        assert arithmetic.quantise_product([x], factor, 0, Rounding.HALF_TO_EVEN, np.int8).tolist() == [0]
-        assert arithmetic.quantise_float([x], 0.2, 0, Rounding.HALF_TO_EVEN, np.int8).tolist() == [1]
+        assert arithmetic.quantize_product([x], factor, 0, Rounding.HALF_TO_EVEN, np.int8).tolist() == [0]
+        assert arithmetic.quantize_float([x], 0.2, 0, Rounding.HALF_TO_EVEN, np.int8).tolist() == [1]
 
     def test_scales_and_zero_points_per_channel(self) -> None:
         x = np.array([[1.0, 2.0], [1.0, 2.0]])
-        result = arithmetic.quantise_float(x, [[0.5], [0.25]], [[1], [0]], Rounding.HALF_AWAY_FROM_ZERO, np.int8)
+        result = arithmetic.quantize_float(x, [[0.5], [0.25]], [[1], [0]], Rounding.HALF_AWAY_FROM_ZERO, np.int8)
         assert result.tolist() == [[3, 5], [4, 8]]
 
     def test_infinite_and_missing_values(self) -> None:
-        result = arithmetic.quantise_float([np.inf, -np.inf, np.nan], 0.5, 3, Rounding.HALF_UP, np.int8)
+        result = arithmetic.quantize_float([np.inf, -np.inf, np.nan], 0.5, 3, Rounding.HALF_UP, np.int8)
         assert result.tolist() == [127, -128, 3]
 
     @given(INT8, st.floats(1e-6, 1e3), INT8)
-    def test_dequantise_is_the_rounded_product(self, q: int, scale: float, zero: int) -> None:
-        result = arithmetic.dequantise(np.array([q], np.int8), scale, zero)
+    def test_dequantize_is_the_rounded_product(self, q: int, scale: float, zero: int) -> None:
+        result = arithmetic.dequantize(np.array([q], np.int8), scale, zero)
         assert result.dtype == np.float32
         assert result[0] == np.float32((q - zero) * scale)
 
     @given(INT8, st.floats(1e-6, 1e3), INT8)
-    def test_quantise_undoes_dequantise(self, q: int, scale: float, zero: int) -> None:
-        back = arithmetic.quantise_float(
-            arithmetic.dequantise([q], scale, zero), scale, zero, Rounding.HALF_TO_EVEN, np.int8
+    def test_quantize_undoes_dequantize(self, q: int, scale: float, zero: int) -> None:
+        back = arithmetic.quantize_float(
+            arithmetic.dequantize([q], scale, zero), scale, zero, Rounding.HALF_TO_EVEN, np.int8
         )
         assert back.tolist() == [q]
 
@@ -397,9 +397,9 @@ class TestDecompositions:
 
     @settings(max_examples=50)
     @given(FACTOR, st.integers(-(1 << 24), 1 << 24))
-    def test_a_decomposed_factor_requantises_within_one(self, value: float, acc: int) -> None:
+    def test_a_decomposed_factor_requantizes_within_one(self, value: float, acc: int) -> None:
         multiplier, shift = arithmetic.decompose_frexp31(value)
-        result = arithmetic.requantise(
+        result = arithmetic.requantize(
             np.array([acc], np.int32), multiplier, shift, 0, Rounding.HALF_AWAY_FROM_ZERO, np.int32
         )
         assert abs(int(result[0]) - round(Fraction(value) * acc)) <= 1

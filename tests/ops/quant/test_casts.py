@@ -5,29 +5,29 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tpuc.api import F32, Node, ScalarType, TensorType, UniformPerAxis
-from tpuc_ops.quant.casts import Dequantise, Quantise, StorageCast
-from tpuc_testing import f32, quantised_element
+from tpuc_ops.quant.casts import Dequantize, Quantize, StorageCast
+from tpuc_testing import f32, quantized_element
 
 # The range -4.1780586 to 4.4932480.
-SEED = quantised_element("int8", 0.034005123961205579, -5)
+SEED = quantized_element("int8", 0.034005123961205579, -5)
 PER_CHANNEL = UniformPerAxis(ScalarType("i8"), F32, 1, (0.5, 0.25), (0, 1))
 
 
 def test_the_seeds_range_fills_int8() -> None:
     x = f32(-4.1780586, 0.0, 4.493248)
     types = (TensorType((3,), F32), TensorType((3,), SEED))
-    (q,) = Quantise().evaluate(Node(Quantise(), types[:1], types[1:]), [x])
+    (q,) = Quantize().evaluate(Node(Quantize(), types[:1], types[1:]), [x])
     assert q.tolist() == [-128, -5, 127]
-    (y,) = Dequantise().evaluate(Node(Dequantise(), types[1:], types[:1]), [q])
+    (y,) = Dequantize().evaluate(Node(Dequantize(), types[1:], types[:1]), [q])
     np.testing.assert_allclose(y, x, atol=SEED.scale / 2)
-    assert Dequantise().infer(types[1:]) == types[:1]
+    assert Dequantize().infer(types[1:]) == types[:1]
 
 
 def test_each_channel_has_its_own_scale() -> None:
     type = TensorType((2, 2), PER_CHANNEL)
-    (q,) = Quantise().evaluate(Node(Quantise(), (TensorType((2, 2), F32),), (type,)), [f32([[1, 1], [-0.25, -9e9]])])
+    (q,) = Quantize().evaluate(Node(Quantize(), (TensorType((2, 2), F32),), (type,)), [f32([[1, 1], [-0.25, -9e9]])])
     assert q.tolist() == [[2, 5], [-1, -128]]
-    (y,) = Dequantise().evaluate(Node(Dequantise(), (type,), (TensorType((2, 2), F32),)), [q])
+    (y,) = Dequantize().evaluate(Node(Dequantize(), (type,), (TensorType((2, 2), F32),)), [q])
     assert y.tolist() == [[1, 1], [-0.5, -32.25]]
 
 
@@ -41,4 +41,4 @@ def test_storage_stays_as_it_is() -> None:
 def test_a_type_without_scale_is_refused() -> None:
     type = TensorType((2,), F32)
     with pytest.raises(ValueError, match="a quantized type is needed, this one stores f32"):
-        Dequantise().evaluate(Node(Dequantise(), (type,), (type,)), [f32(1, 2)])
+        Dequantize().evaluate(Node(Dequantize(), (type,), (type,)), [f32(1, 2)])

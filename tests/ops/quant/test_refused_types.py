@@ -1,4 +1,4 @@
-"""What TFLite's integer arithmetic does not have, in TOP ops on quantised values: one sentence each."""
+"""What TFLite's integer arithmetic does not have, in TOP ops on quantized values: one sentence each."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tpuc.api import F32, Node, Op, ScalarType, TensorType, Uniform
 from tpuc_ops import top
 from tpuc_ops.convolution import exact_dtype
-from tpuc_ops.integers import requantised
+from tpuc_ops.integers import requantized
 from tpuc_ops.linear import integer_range
 
 from tests.families import each
@@ -99,7 +99,7 @@ def test_sums_beyond_53_bits() -> None:
 
 def test_multipliers_of_another_count() -> None:
     with pytest.raises(ValueError, match=r"^3 multipliers and 3 shifts do not fit 2 channels$"):
-        requantised(np.zeros((1, 2)), (1, 1, 1), (0, 0, 0), "MultiplierShift", "HalfUp", of(1, 2))
+        requantized(np.zeros((1, 2)), (1, 1, 1), (0, 0, 0), "MultiplierShift", "HalfUp", of(1, 2))
 
 
 def test_a_type_that_is_no_integer() -> None:

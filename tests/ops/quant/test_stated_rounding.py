@@ -26,7 +26,7 @@ def meaning(array: Array, scale: float, zero_point: int) -> NDArray[np.float32]:
     return (array.astype(np.int64) - zero_point).astype(np.float32) * np.float32(scale)
 
 
-def quantised(values: Array, scale: float, zero_point: int) -> Array:
+def quantized(values: Array, scale: float, zero_point: int) -> Array:
     return np.clip(np.rint(values / np.float32(scale)) + zero_point, 0, 255).astype(np.uint8)
 
 
@@ -54,7 +54,7 @@ def test_two_operands(name: str) -> None:
     values = function(meaning(X, *FIRST), meaning(Y, *SECOND))
     got = evaluated(op, [X, Y], [type_of(X, *FIRST), type_of(Y, *SECOND)], type_of(values, *RESULT))
     assert got.dtype == np.uint8
-    assert np.array_equal(got, quantised(values, *RESULT))
+    assert np.array_equal(got, quantized(values, *RESULT))
 
 
 ONE: dict[str, tuple[Op, Callable[[Array], Array]]] = {
@@ -70,7 +70,7 @@ def test_one_operand(name: str) -> None:
     op, function = ONE[name]
     values = np.asarray(function(meaning(X, *FIRST)), np.float32)
     got = evaluated(op, [X], [type_of(X, *FIRST)], type_of(values, *RESULT))
-    assert np.abs(got.astype(int) - quantised(values, *RESULT)).max() == 0
+    assert np.abs(got.astype(int) - quantized(values, *RESULT)).max() == 0
 
 
 def test_halves_go_to_even_numbers() -> None:
@@ -89,7 +89,7 @@ def test_means_in_another_scale(counts_pads: bool) -> None:
     sums = x.reshape(1, 2, 4, 2, 4, 2).sum((3, 5), dtype=np.float64)
     values = sums / ones.reshape(4, 2, 4, 2).sum((1, 3))
     got = evaluated(op, [X], [type_of(X, *FIRST)], type_of(values, *RESULT))
-    assert np.array_equal(got, quantised(values, *RESULT))
+    assert np.array_equal(got, quantized(values, *RESULT))
 
 
 def test_means_are_exact() -> None:
@@ -98,6 +98,6 @@ def test_means_are_exact() -> None:
     op = top.AvgPool(kernel_shape=(4, 1), strides=(1, 1), round_mode=EVEN)
     stated = (0.015448322519659996, 42)
     got = evaluated(op, [x[None, None]], [type_of(x[None, None], *stated)], type_of(np.zeros((1, 1, 1, 256)), *stated))
-    centred = x.astype(np.int64) - stated[1]
-    expected = [round(Fraction(int(total), 4)) + stated[1] for total in centred.sum(axis=0)]
+    centered = x.astype(np.int64) - stated[1]
+    expected = [round(Fraction(int(total), 4)) + stated[1] for total in centered.sum(axis=0)]
     assert got.reshape(-1).tolist() == expected

@@ -11,7 +11,7 @@ from tpuc_testing import OpConformance, onnx_node, uniform
 from tests.frontends.onnx.networks import network, node, run_onnx
 
 SAMPLES = ([uniform(2, 3, 5, 6), uniform(2, 4, 3, 2, low=-1.6, high=1.6)],)
-NEIGHBOURS = {"nearest": 1, "bilinear": 2, "bicubic": 4}
+NEIGHBORS = {"nearest": 1, "bilinear": 2, "bicubic": 4}
 """Pixels in each direction that a mode multiplies and adds up."""
 
 
@@ -36,7 +36,7 @@ def test_as_onnx_runtime(mode: str, padding_mode: str, align_corners: bool, rank
     op = top.GridSampler(mode=mode, padding_mode=padding_mode, align_corners=align_corners)
     types = (TensorType(x.shape, F32), TensorType(grid.shape, F32))
     (result,) = op.evaluate(Node(op, types, op.infer(types)), [x, grid])
-    assert op.flops(Node(op, types, op.infer(types))) == result.size * 2 * NEIGHBOURS[mode] ** (rank - 2)
+    assert op.flops(Node(op, types, op.infer(types))) == result.size * 2 * NEIGHBORS[mode] ** (rank - 2)
     expected = run_onnx(model, {"x": x, "g": grid})["y"]
     np.testing.assert_allclose(result, expected, rtol=0, atol=2e-6)  # orders of summation differ
 

@@ -11,7 +11,7 @@ from tpuc_testing import OpConformance
 
 SCORES = np.zeros((2, 18, 2, 3), np.float32)
 OFFSETS = np.zeros((2, 36, 2, 3), np.float32)
-# Anchor 3 has ratio 1 and scale 8: 128 pixels around 7.5. It is likely in two neighbouring cells, which overlap.
+# Anchor 3 has ratio 1 and scale 8: 128 pixels around 7.5. It is likely in two neighboring cells, which overlap.
 SCORES[0, 9 + 3, 0, 1] = 0.9
 SCORES[0, 9 + 3, 0, 2] = 0.95
 # Anchor 0 has ratio 1/2 and scale 8: 23 by 12 times 8. Half as wide, and moved to the right by a fourth of its width.
@@ -24,8 +24,8 @@ def by_hand(*_: NDArray[Any]) -> NDArray[Any]:
     rows = np.zeros((2, 1, 3, 5))
     middle = (7.5 + 32, 7.5)
     rows[0, 0, 0] = [0, max(middle[0] - 64, 0), max(middle[1] - 64, 0), middle[0] + 64, middle[1] + 64]
-    centre = (7.5 + 0.25 * 184, 7.5 + 16)
-    rows[1, 0, 0] = [1, centre[0] - 46, max(centre[1] - 48, 0), centre[0] + 46, centre[1] + 48]
+    center = (7.5 + 0.25 * 184, 7.5 + 16)
+    rows[1, 0, 0] = [1, center[0] - 46, max(center[1] - 48, 0), center[0] + 46, center[1] + 48]
     return rows
 
 

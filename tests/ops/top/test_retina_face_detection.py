@@ -22,9 +22,9 @@ MAPS[3][0, 2, 3, 0] = 0.95
 
 def by_hand(*_: NDArray[Any]) -> NDArray[Any]:
     rows = np.zeros((1, 1, 3, 15))
-    centre, half = (8.5, 8.5 + 48), (17 * 8 + 1 - 1) / 2
-    rows[0, 0, 0, :5] = [centre[0] - half, centre[1] - half, centre[0] + half, centre[1] + half, 0.95]
-    rows[0, 0, 0, 5:] = centre * 5
+    center, half = (8.5, 8.5 + 48), (17 * 8 + 1 - 1) / 2
+    rows[0, 0, 0, :5] = [center[0] - half, center[1] - half, center[0] + half, center[1] + half, 0.95]
+    rows[0, 0, 0, 5:] = center * 5
     x, y = 8.5 + 16, 8.5 + 8
     rows[0, 0, 1, :5] = [x + 9 - 8.5, y - 4, x + 9 + 8.5, y + 4, 0.9]
     rows[0, 0, 1, 5:] = [x + 9, y, *(x, y) * 3, x, y + 18]

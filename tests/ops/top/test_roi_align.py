@@ -17,7 +17,7 @@ ROIS = np.array([[0, 0, 5, 4], [1.5, 2, 9, 7.5], [-2, -2, 3, 12]], np.float32)
 @each("ratio", [0, 2])
 @each("align_corners", [False, True])
 def test_as_onnx_runtime(mode: str, ratio: int, align_corners: bool) -> None:
-    """Of a maximum ONNX Runtime takes that of all four weighted neighbours of a sample, as ONNX defined it."""
+    """Of a maximum ONNX Runtime takes that of all four weighted neighbors of a sample, as ONNX defined it."""
     x, images = uniform(2, 3, 8, 9, low=0), np.array([0, 1, 1], np.int64)
     align = node(
         "RoiAlign",

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tpuc.api import Node, TensorType
 from tpuc_ops import tpu
-from tpuc_testing import OpConformance, integers, onnx_node, quantised_element, uniform
+from tpuc_testing import OpConformance, integers, onnx_node, quantized_element, uniform
 
 from tests.ops.tpu import plain
 
@@ -40,7 +40,7 @@ def test_integers_are_exact(data: st.DataObject) -> None:
     shifts = tuple(draw(st.integers(0, 9)) for _ in range(count))
     subtract, do_relu = draw(st.booleans()), draw(st.booleans())
     op = (tpu.Sub if subtract else tpu.Add)(multipliers=multipliers, rshifts=shifts, do_relu=do_relu)
-    elements = [quantised_element(dtype, 0.5, zero) for dtype, zero in zip(dtypes, zeros, strict=True)]
+    elements = [quantized_element(dtype, 0.5, zero) for dtype, zero in zip(dtypes, zeros, strict=True)]
     types = tuple(TensorType(x.shape, element) for element in elements)
     (result,) = op.evaluate(Node(op, types[:2], types[2:]), [x, y])
     assert result.dtype == dtypes[2]
@@ -69,7 +69,7 @@ def _term(product: int, shift: int) -> int:
 
 def test_terms_saturate_at_int16() -> None:
     # 255 * 255 = 65025 becomes 32767 before the sum.
-    types = (TensorType((1,), quantised_element("uint8", 1.0)), TensorType((1,), quantised_element("int8", 1.0)))
+    types = (TensorType((1,), quantized_element("uint8", 1.0)), TensorType((1,), quantized_element("int8", 1.0)))
     op = tpu.Add(multipliers=(255, 127), rshifts=(0, 0))
     (y,) = op.evaluate(Node(op, types, types[1:]), [np.array([255], np.uint8), np.array([-128], np.int8)])
     assert y.item() == 127
@@ -79,6 +79,6 @@ def test_terms_saturate_at_int16() -> None:
 
 
 def test_integers_without_multipliers_are_refused() -> None:
-    types = (TensorType((1,), quantised_element("int8", 1.0)),) * 2
+    types = (TensorType((1,), quantized_element("int8", 1.0)),) * 2
     with pytest.raises(ValueError, match="0 multipliers do not fit 2 integer operands"):
         tpu.Add().infer(types)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tpuc.api import BF16, F32, ElementType, Node, ScalarType, TensorType
 from tpuc_ops import tpu
 from tpuc_ops.arrays import Array
-from tpuc_testing import OpConformance, f32, integers, quantised, quantised_element
+from tpuc_testing import OpConformance, f32, integers, quantized, quantized_element
 
 from tests.examples import examples
 from tests.families import each
@@ -25,9 +25,9 @@ def cast(x: Array, source: ElementType, result: ElementType, op: tpu.Cast | None
     return op.evaluate(node, [x])[0]
 
 
-class TestQuantise(OpConformance):
+class TestQuantize(OpConformance):
     op = tpu.Cast()
-    result = quantised_element("int8", 0.5)
+    result = quantized_element("int8", 0.5)
 
     @staticmethod
     def reference(x: Array) -> Array:
@@ -37,7 +37,7 @@ class TestQuantise(OpConformance):
     flops = 0
 
 
-class TestDequantise(OpConformance):
+class TestDequantize(OpConformance):
     op = tpu.Cast()
     result = F32
 
@@ -45,7 +45,7 @@ class TestDequantise(OpConformance):
     def reference(q: Array) -> Array:
         return (q.astype(np.float32) - 3) * np.float32(0.1)
 
-    samples = ([quantised(integers(3, 4), 0.1, 3)],)
+    samples = ([quantized(integers(3, 4), 0.1, 3)],)
     flops = 0
     rtol = atol = 0.0
 
@@ -57,14 +57,14 @@ class TestDequantise(OpConformance):
     zero=st.integers(-20, 20),
     rounding=st.sampled_from(sorted({*plain.ROUNDINGS} - {"HalfToEven"})),
 )
-def test_quantising_is_one_float32_product_one_float32_sum_and_one_rounding(
+def test_quantizing_is_one_float32_product_one_float32_sum_and_one_rounding(
     x: float, scale: float, zero: int, rounding: str
 ) -> None:
     factor = Fraction(float(np.float32(1.0 / scale)))
     product = Fraction(float(np.float32(float(Fraction(x) * factor))))  # 48 bits: exact before the one rounding
     total = Fraction(float(np.float32(float(product + zero)))) if zero else product
     expected = plain.saturated(plain.ROUNDINGS[rounding](total), "int8")
-    y = cast(f32([x]), F32, quantised_element("int8", scale, zero), tpu.Cast(round_mode=rounding))
+    y = cast(f32([x]), F32, quantized_element("int8", scale, zero), tpu.Cast(round_mode=rounding))
     assert y.item() == expected
 
 
@@ -73,18 +73,18 @@ def test_quantising_is_one_float32_product_one_float32_sum_and_one_rounding(
 def test_with_halves_to_even_it_is_the_quotient_before_the_zero_point(x: float, scale: float, zero: int) -> None:
     quotient = Fraction(float(np.float32(float(Fraction(x) / Fraction(scale)))))
     expected = plain.saturated(plain.ROUNDINGS["HalfToEven"](quotient) + zero, "int8")
-    y = cast(f32([x]), F32, quantised_element("int8", scale, zero), tpu.Cast(round_mode="HalfToEven"))
+    y = cast(f32([x]), F32, quantized_element("int8", scale, zero), tpu.Cast(round_mode="HalfToEven"))
     assert y.item() == expected
 
 
 def test_without_scale_integers_are_plain_numbers() -> None:
     op = tpu.Cast(with_scale=False)
-    assert cast(f32(1.5, -1.5, 300), F32, quantised_element("int8", 0.1, 7), op).tolist() == [2, -2, 127]
-    assert cast(np.array([5], np.int8), quantised_element("int8", 0.1, 7), F32, op).tolist() == [5.0]
+    assert cast(f32(1.5, -1.5, 300), F32, quantized_element("int8", 0.1, 7), op).tolist() == [2, -2, 127]
+    assert cast(np.array([5], np.int8), quantized_element("int8", 0.1, 7), F32, op).tolist() == [5.0]
 
 
 def test_not_a_number_becomes_zero_and_infinities_saturate() -> None:
-    assert cast(f32(np.nan, np.inf, -np.inf), F32, quantised_element("uint8", 0.1)).tolist() == [0, 255, 0]
+    assert cast(f32(np.nan, np.inf, -np.inf), F32, quantized_element("uint8", 0.1)).tolist() == [0, 255, 0]
 
 
 def test_floats_round_to_nearest_even() -> None:
@@ -99,7 +99,7 @@ def test_floats_too_large_for_f16_become_infinite() -> None:
 
 def test_between_integers_is_refused() -> None:
     with pytest.raises(ValueError, match="one side of a cast must be a float, both are integers"):
-        cast(np.zeros(1, np.int8), quantised_element("int8", 0.1), quantised_element("int8", 0.2))
+        cast(np.zeros(1, np.int8), quantized_element("int8", 0.1), quantized_element("int8", 0.2))
 
 
 @each(
@@ -109,7 +109,7 @@ def test_in_half_operands_are_cut_or_rounded_away_from_zero_to_8_bits(round_half
     """Between 64 and 128 bf16 has halves: a quarter above 64 is in the middle of two, a little less is not."""
     x = np.array([64.0, 64.2499, 64.75, -64.75, -65.0, 126.875, -200.0], np.float32)
     op = tpu.Cast(in_half=True, round_mode="HalfToEven", round_half=round_half)
-    got = cast(x, F32, quantised_element("int8", 1.0), op)
+    got = cast(x, F32, quantized_element("int8", 1.0), op)
     assert got.tolist() == expected
 
 

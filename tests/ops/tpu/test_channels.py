@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tpuc.api import Node, ScalarType, TensorType
 from tpuc_ops import tpu
 from tpuc_ops.arrays import Array
-from tpuc_testing import OpConformance, integers, onnx_node, quantised, quantised_element, uniform
+from tpuc_testing import OpConformance, integers, onnx_node, quantized, quantized_element, uniform
 
 from tests.ops.tpu import plain
 
@@ -43,14 +43,14 @@ class TestClipOfIntegers(OpConformance):
     def reference(q: Array) -> Array:
         return q.clip(3 - 4, 3 + 2)
 
-    samples = ([quantised(integers(2, 30), 0.25, 3)],)
+    samples = ([quantized(integers(2, 30), 0.25, 3)],)
     flops = 2
 
 
 class TestDepth2Space(OpConformance):
     op = tpu.Depth2Space(block_h=2, block_w=2, is_CRD=False, is_inversed=False)
     reference = onnx_node("DepthToSpace", blocksize=2, mode="DCR")
-    samples = ([quantised(integers(1, 8, 2, 3), 0.5)],)
+    samples = ([quantized(integers(1, 8, 2, 3), 0.5)],)
     flops = 0
 
 
@@ -70,9 +70,9 @@ class TestDeconv(OpConformance):
 def test_scale_of_integers_is_exact(zero: int, result_zero: int, seed: int) -> None:
     x, scale = integers(1, 3, 4, seed=seed), integers(3, seed=seed)
     bias, lshift = integers(3, dtype="int16", seed=seed), -(integers(3, dtype="uint8", seed=seed) % 14).astype(np.int8)
-    elements = (quantised_element("int8", 1.0, zero), I8, ScalarType("i16"), I8)
+    elements = (quantized_element("int8", 1.0, zero), I8, ScalarType("i16"), I8)
     types = tuple(TensorType(a.shape, e) for a, e in zip((x, scale, bias, lshift), elements, strict=True))
-    result = TensorType(x.shape, quantised_element("int8", 1.0, result_zero))
+    result = TensorType(x.shape, quantized_element("int8", 1.0, result_zero))
     (y,) = tpu.Scale().evaluate(Node(tpu.Scale(), types, (result,)), [x, scale, bias, lshift])
     for c, i in np.ndindex(3, 4):
         total = (int(x[0, c, i]) - zero) * int(scale[c]) + int(bias[c])
@@ -83,10 +83,10 @@ def test_scale_of_integers_is_exact(zero: int, result_zero: int, seed: int) -> N
 def test_deconv_of_integers_is_exact() -> None:
     x, w, bias = integers(1, 4, 3, 2), integers(3, 4, 2, 3), integers(6, dtype="int16").astype(np.int32)
     op = tpu.Deconv(kernel_shape=(2, 3), strides=(2, 1), group=2, multiplier=(77,) * 6, rshift=(14,) * 6)
-    types = (TensorType(x.shape, quantised_element("int8", 1.0)), TensorType(w.shape, I8), TensorType((6,), I32))
+    types = (TensorType(x.shape, quantized_element("int8", 1.0)), TensorType(w.shape, I8), TensorType((6,), I32))
     inferred = op.infer(types)
     assert inferred is not None
-    result = inferred[0].with_element(quantised_element("int8", 1.0, 4))
+    result = inferred[0].with_element(quantized_element("int8", 1.0, 4))
     (y,) = op.evaluate(Node(op, types, (result,)), [x, w, bias])
     sums = np.zeros(result.dims, object)
     sums[:] = bias.reshape(-1, 1, 1)
@@ -100,7 +100,7 @@ def test_deconv_of_integers_is_exact() -> None:
 
 def test_deconv_of_integers_needs_zero_point_zero() -> None:
     one = np.ones((1, 1, 1, 1), np.int8)
-    types = (TensorType(one.shape, quantised_element("int8", 1.0, 3)), TensorType(one.shape, I8))
+    types = (TensorType(one.shape, quantized_element("int8", 1.0, 3)), TensorType(one.shape, I8))
     op = tpu.Deconv(kernel_shape=(1, 1))
     with pytest.raises(ValueError, match="a transposed convolution of integers needs zero point 0"):
         op.evaluate(Node(op, types, types[1:]), [one, one])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tpuc.api import BF16, F32, Node, ScalarType, TensorType, Uniform
 from tpuc_ops import tpu
 from tpuc_ops.arrays import Array
-from tpuc_testing import OpConformance, integers, onnx_node, quantised, quantised_element, uniform
+from tpuc_testing import OpConformance, integers, onnx_node, quantized, quantized_element, uniform
 
 from tests.ops.tpu import plain
 
@@ -42,14 +42,14 @@ class TestConv2DInBf16(OpConformance):
 
 class TestConv2DOfIntegers(OpConformance):
     op = tpu.Conv2D(kernel_shape=(1, 1), multiplier=(1,), rshift=(4,))
-    result = quantised_element("int8", 0.25)
+    result = quantized_element("int8", 0.25)
 
     @staticmethod
     def reference(x: Array, w: Array) -> Array:
         sums = np.einsum("nchw,oc->nohw", x.astype(int), w.astype(int).reshape(w.shape[:2]))
         return np.floor(sums / 16 + 0.5).clip(-128, 127).astype(np.int8)
 
-    samples = ([quantised(integers(1, 3, 4, 4), 0.5), integers(2, 3, 1, 1, seed=1) // 16],)
+    samples = ([quantized(integers(1, 3, 4, 4), 0.5), integers(2, 3, 1, 1, seed=1) // 16],)
     flops = 2 * 3
 
 
@@ -92,10 +92,10 @@ def test_integers_are_exact(data: st.DataObject) -> None:
         do_relu=draw(st.booleans()),
         relu_limit=limit,
     )
-    element = quantised_element(dtype_out, 0.125, zero_out)
+    element = quantized_element(dtype_out, 0.125, zero_out)
     sums = plain.conv(x, w.astype(int) - kernel_zp, strides, pads, dilations, group, zero_in)
     shape = tuple(extent + 1 for extent in sums[-1][0])
-    y = run(op, x, w, bias, quantised_element(dtype_in, 0.5, zero_in), TensorType(shape, element))
+    y = run(op, x, w, bias, quantized_element(dtype_in, 0.5, zero_in), TensorType(shape, element))
     assert y.dtype == dtype_out
     for place, total in sums:
         o = place[1]
@@ -109,13 +109,13 @@ def test_integers_are_exact(data: st.DataObject) -> None:
         assert y[place] == q
 
 
-def test_quantised_down_multiply_rounds_twice() -> None:
+def test_quantized_down_multiply_rounds_twice() -> None:
     # (7 * 2**30 + 2**30) >> 31 = 4, then 4 / 2**3 = 0.5: half away from zero gives 1, half up of -0.5 gives 0.
     op = tpu.Conv2D(
         kernel_shape=(1, 1), quant_mode="QDM", multiplier=(2**30,), rshift=(3,), round_mode="HalfAwayFromZero"
     )
     x = np.array([7, -9, 5], np.int8).reshape(1, 1, 1, 3)
-    y = run(op, x, np.ones((1, 1, 1, 1), np.int8), None, quantised_element("int8", 1.0), TensorType((1, 1, 1, 3), I8))
+    y = run(op, x, np.ones((1, 1, 1, 1), np.int8), None, quantized_element("int8", 1.0), TensorType((1, 1, 1, 3), I8))
     assert y.reshape(-1).tolist() == [1, -1, 0]
 
 
@@ -134,7 +134,7 @@ def test_bias_beyond_int32_saturates() -> None:
     op = tpu.Conv2D(kernel_shape=(1, 1), multiplier=(1,), rshift=(24,))
     x, w = np.full((1, 1, 1, 1), 127, np.int8), np.full((1, 1, 1, 1), 127, np.int8)
     bias = np.array([2**31 - 1], np.int32)
-    y = run(op, x, w, bias, quantised_element("int8", 1.0), TensorType((1, 1, 1, 1), I8))
+    y = run(op, x, w, bias, quantized_element("int8", 1.0), TensorType((1, 1, 1, 1), I8))
     assert y.item() == saturated_quotient(2**31 - 1)
 
 
@@ -147,7 +147,7 @@ def test_long_sums_are_exact_where_float32_is_not() -> None:
     x, w = np.full((1, depth, 1, 1), 127, np.int8), np.full((1, depth, 1, 1), 127, np.int8)
     w[0, 0] = 126
     op = tpu.Conv2D(kernel_shape=(1, 1))
-    y = run(op, x, w, None, quantised_element("int8", 1.0), TensorType((1, 1, 1, 1), I32))
+    y = run(op, x, w, None, quantized_element("int8", 1.0), TensorType((1, 1, 1, 1), I32))
     assert y.item() == 127 * (127 * (depth - 1) + 126)
 
 
@@ -156,11 +156,11 @@ def test_a_filter_in_the_chips_own_order_leaves_the_shape_to_the_declared_type()
     assert tpu.Conv2D(kernel_shape=(3, 3)).infer(types) is None
 
 
-def test_unknown_requantisation_is_refused() -> None:
+def test_unknown_requantization_is_refused() -> None:
     op = tpu.Conv2D(kernel_shape=(1, 1), quant_mode="OnlyScale", multiplier=(1,), rshift=(1,))
     one = np.ones((1, 1, 1, 1), np.int8)
     with pytest.raises(ValueError, match="quant_mode must be MultiplierShift, OnlyShift, QDM or TFLite"):
-        run(op, one, one, None, quantised_element("int8", 1.0), TensorType((1, 1, 1, 1), I8))
+        run(op, one, one, None, quantized_element("int8", 1.0), TensorType((1, 1, 1, 1), I8))
 
 
 def test_bf16_result_is_stored_as_bf16() -> None:

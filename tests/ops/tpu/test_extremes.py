@@ -6,7 +6,7 @@ import pytest
 from tpuc.api import F32, TensorType
 from tpuc_ops import tpu
 from tpuc_ops.arrays import Array
-from tpuc_testing import OpConformance, f32, integers, onnx_node, quantised, quantised_element
+from tpuc_testing import OpConformance, f32, integers, onnx_node, quantized, quantized_element
 
 
 class TestMax(OpConformance):
@@ -25,16 +25,16 @@ class TestMin(OpConformance):
 
 class TestMaxOfIntegers(OpConformance):
     op = tpu.Max()
-    result = quantised_element("int8", 0.1, -10)
+    result = quantized_element("int8", 0.1, -10)
 
     @staticmethod
     def reference(x: Array, y: Array) -> Array:
         return (x + y + abs(x.astype(int) - y)) // 2
 
-    samples = ([quantised(integers(3, 50) // 2, 0.1, -10), quantised(integers(3, 1, seed=1) // 2, 0.1, -10)],)
+    samples = ([quantized(integers(3, 50) // 2, 0.1, -10), quantized(integers(3, 1, seed=1) // 2, 0.1, -10)],)
     flops = 1
 
 
 def test_operands_are_stored_alike() -> None:
     with pytest.raises(ValueError, match="operands of one type are needed, these are i8, f32"):
-        tpu.Max().infer((TensorType((2, 3), quantised_element("int8", 0.1)), TensorType((2, 3), F32)))
+        tpu.Max().infer((TensorType((2, 3), quantized_element("int8", 0.1)), TensorType((2, 3), F32)))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tpuc.api import ABSENT, Node, ScalarType, TensorType
 from tpuc_ops import tpu
 from tpuc_ops.arrays import Array
-from tpuc_testing import OpConformance, integers, onnx_node, quantised, quantised_element, uniform
+from tpuc_testing import OpConformance, integers, onnx_node, quantized, quantized_element, uniform
 
 from tests.ops.tpu import plain
 
@@ -26,13 +26,13 @@ class TestMatMul(OpConformance):
 
 class TestMatMulOfIntegers(OpConformance):
     op = tpu.MatMul(multipliers=(1,), rshifts=(8,), round_mode="HalfUp")
-    result = quantised_element("int8", 0.25)
+    result = quantized_element("int8", 0.25)
 
     @staticmethod
     def reference(left: Array, right: Array, *_rest: Array) -> Array:
         return np.floor(left.astype(int) @ right.astype(int) / 256 + 0.5).clip(-128, 127).astype(np.int8)
 
-    samples = ([quantised(integers(2, 3, 4), 0.5), integers(4, 5, seed=1), None, None, None],)
+    samples = ([quantized(integers(2, 3, 4), 0.5), integers(4, 5, seed=1), None, None, None],)
     flops = 2 * 4
 
 
@@ -58,9 +58,9 @@ def test_integers_are_exact(data: st.DataObject) -> None:
         do_relu=draw(st.booleans()),
     )
     zero = draw(st.integers(0, 9))
-    result = TensorType((m, n), quantised_element(dtype_out, 0.125, zero))
+    result = TensorType((m, n), quantized_element(dtype_out, 0.125, zero))
     arrays = [left.T if op.left_transpose else left, right.T if op.right_transpose else right, bias]
-    source = quantised_element(dtype_in, 0.5)
+    source = quantized_element(dtype_in, 0.5)
     types = (
         TensorType(arrays[0].shape, source),
         TensorType(arrays[1].shape, I8),

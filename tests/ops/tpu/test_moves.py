@@ -6,7 +6,7 @@ import numpy as np
 from tpuc.api import Node, TensorType
 from tpuc_ops import tpu
 from tpuc_ops.arrays import Array
-from tpuc_testing import OpConformance, integers, quantised, quantised_element, uniform
+from tpuc_testing import OpConformance, integers, quantized, quantized_element, uniform
 
 
 class TestPad(OpConformance):
@@ -18,7 +18,7 @@ class TestPad(OpConformance):
         result[: x.shape[0], 1:] = x
         return result
 
-    samples = [quantised(integers(2, 3), 0.5)], [uniform(2, 3)]
+    samples = [quantized(integers(2, 3), 0.5)], [uniform(2, 3)]
     flops = 0
 
 
@@ -29,7 +29,7 @@ class TestSlice(OpConformance):
     def reference(x: Array) -> Array:
         return np.array([[row[4], row[2], row[0]] for row in x[:2]])
 
-    samples = ([quantised(integers(3, 5), 0.5)],)
+    samples = ([quantized(integers(3, 5), 0.5)],)
     flops = 0
 
 
@@ -40,24 +40,24 @@ class TestUpsample(OpConformance):
     def reference(x: Array) -> Array:
         return np.kron(x, np.ones((2, 3), x.dtype)).clip(0)
 
-    samples = [quantised(integers(1, 2, 2, 2), 0.5)], [uniform(1, 2, 2, 2)]
+    samples = [quantized(integers(1, 2, 2, 2), 0.5)], [uniform(1, 2, 2, 2)]
     flops = 1
 
 
 class TestLoad(OpConformance):
     op = tpu.Load()
-    result = quantised_element("int8", 0.5)
+    result = quantized_element("int8", 0.5)
 
     @staticmethod
     def reference(x: Array) -> Array:
         return x
 
-    samples = ([quantised(integers(2, 3), 0.5)],)
+    samples = ([quantized(integers(2, 3), 0.5)],)
     flops = 0
 
 
 def test_store_pads_what_it_writes() -> None:
     op = tpu.Store(paddings=(0, 0, 1, 0), pad_const_val=0.0)
-    type = TensorType((2, 2), quantised_element("int8", 0.5))
+    type = TensorType((2, 2), quantized_element("int8", 0.5))
     (y,) = op.evaluate(Node(op, (type,), (type.with_shape((3, 2)),)), [np.ones((2, 2), np.int8), np.zeros(0)])
     assert y.tolist() == [[1, 1], [1, 1], [0, 0]]

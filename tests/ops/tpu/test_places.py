@@ -9,7 +9,7 @@ import pytest
 from tpuc.api import ABSENT, F32, ScalarType, TensorType
 from tpuc_ops import tpu
 from tpuc_ops.arrays import Array
-from tpuc_testing import OpConformance, Typed, f32, integers, onnx_node, quantised, uniform
+from tpuc_testing import OpConformance, Typed, f32, integers, onnx_node, quantized, uniform
 
 I32 = ScalarType("i32")
 
@@ -33,7 +33,7 @@ class TestGatherRows(OpConformance):
     samples = (
         [uniform(2, 5, 3), i32([4, 0, -1, 7])],
         [uniform(2, 5, 3), i32([4, 0, 0], [1, 2, 3])],
-        [quantised(integers(1, 5, 3), 0.1), i32([4, 0, 0])],
+        [quantized(integers(1, 5, 3), 0.1), i32([4, 0, 0])],
     )
     flops = 0
 
@@ -52,7 +52,7 @@ class TestScatterRows(OpConformance):
 
     samples = (
         [uniform(2, 5, 3), i32([4, 0, -1, 4]), uniform(2, 4, 3, seed=1)],
-        [quantised(integers(2, 5, 3), 0.1), i32([4, 0], [1, 9]), quantised(integers(2, 2, 3, seed=1), 0.1)],
+        [quantized(integers(2, 5, 3), 0.1), i32([4, 0], [1, 9]), quantized(integers(2, 2, 3, seed=1), 0.1)],
     )
     flops = 0
 
@@ -97,7 +97,7 @@ class TestWhere(OpConformance):
 
     samples = (
         [f32(1, 0, -2), f32(1, 2, 3), f32(4, 5, 6)],
-        [f32(1, 0, -2), quantised(integers(3), 0.1), quantised(integers(3, seed=1), 0.1)],
+        [f32(1, 0, -2), quantized(integers(3), 0.1), quantized(integers(3, seed=1), 0.1)],
     )
     flops = 1
 
@@ -109,14 +109,14 @@ class TestWhereNumber(OpConformance):
     def reference(condition: Array, yes: Array, _: Array) -> Array:
         return np.array([y if c else -7 for c, y in zip(condition, yes, strict=True)], yes.dtype)
 
-    samples = ([f32(1, 0, -2), quantised(integers(3), 0.1), None],)
+    samples = ([f32(1, 0, -2), quantized(integers(3), 0.1), None],)
     flops = 1
 
 
 class TestArg(OpConformance):
     op = tpu.Arg(axis=1, keepdims=False, select_last_index=True)
     reference = onnx_node("ArgMax", axis=1, keepdims=0, select_last_index=1)
-    samples = ([np.rint(uniform(3, 9, 2, low=-2, high=2))], [quantised(integers(3, 9, 2) // 60, 0.1)])
+    samples = ([np.rint(uniform(3, 9, 2, low=-2, high=2))], [quantized(integers(3, 9, 2) // 60, 0.1)])
     flops = 9
 
 

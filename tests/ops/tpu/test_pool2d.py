@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tpuc.api import F32, Node, TensorType
 from tpuc_ops import tpu
 from tpuc_ops.arrays import Array
-from tpuc_testing import OpConformance, integers, onnx_node, quantised, quantised_element, uniform
+from tpuc_testing import OpConformance, integers, onnx_node, quantized, quantized_element, uniform
 
 from tests.families import each
 from tests.ops.tpu import plain
@@ -38,7 +38,7 @@ class TestMaximumOfIntegers(OpConformance):
     def reference(x: Array) -> Array:
         return x.reshape(1, 3, 4, 2, 3, 2).max((3, 5))
 
-    samples = [quantised(integers(1, 3, 8, 6), 0.5)], [quantised(integers(1, 3, 8, 6, dtype="uint8"), 0.5)]
+    samples = [quantized(integers(1, 3, 8, 6), 0.5)], [quantized(integers(1, 3, 8, 6, dtype="uint8"), 0.5)]
     flops = 2 * 2
 
 
@@ -61,7 +61,7 @@ def test_integer_averages_are_exact(data: st.DataObject) -> None:
         round_mode=draw(st.sampled_from(sorted(plain.ROUNDINGS))),
         do_relu=draw(st.booleans()),
     )
-    types = (TensorType(x.shape, quantised_element(dtype, 0.5)),)
+    types = (TensorType(x.shape, quantized_element(dtype, 0.5)),)
     (result,) = op.infer(types)
     (y,) = op.evaluate(Node(op, types, (result.with_element(types[0].element),)), [x])
     ones = np.ones((1, 1, *kernel), np.int8)
@@ -76,14 +76,14 @@ def test_padding_of_integers(mode: str) -> None:
     # Padding of a maximum is below everything, that of a sum is zero.
     x = np.array([[[[-5]]]], np.int8)
     op = tpu.Pool2D(kernel_shape=(2, 2), pool_mode=mode, pads=(1, 1, 1, 1))
-    type = TensorType((1, 1, 2, 2), quantised_element("int8", 0.5))
+    type = TensorType((1, 1, 2, 2), quantized_element("int8", 0.5))
     (y,) = op.evaluate(Node(op, (TensorType(x.shape, type.element),), (type,)), [x])
     assert y.reshape(-1).tolist() == [-5] * 4
 
 
 def test_asymmetric_average_is_scale_times_sum_plus_offset() -> None:
     # By hand: q = (Sx / Sy / taps) * sum + (Zy - Sx / Sy * Zx), in float32.
-    source, target = quantised_element("int8", 0.5, 3), quantised_element("int8", 0.25, -7)
+    source, target = quantized_element("int8", 0.5, 3), quantized_element("int8", 0.25, -7)
     ratio = source.scale / target.scale
     op = tpu.Pool2D(kernel_shape=(2, 2), pool_mode="Avg", strides=(2, 2), scale=ratio / 4, offset=-7 - ratio * 3)
     x = integers(1, 1, 4, 4) // 4

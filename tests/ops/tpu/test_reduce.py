@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tpuc_ops import tpu
 from tpuc_ops.arrays import Array
-from tpuc_testing import OpConformance, integers, onnx_node, quantised, quantised_element, uniform
+from tpuc_testing import OpConformance, integers, onnx_node, quantized, quantized_element, uniform
 
 from tests.ops.tpu import plain
 
@@ -22,7 +22,7 @@ class TestReduceMean(OpConformance):
 
 class TestReduceMeanOfIntegers(OpConformance):
     op = tpu.Reduce(axes=(1,), mode="ReduceMean", keepdims=False, multiplier=5, rshift=4)
-    result = quantised_element("int8", 0.3, 2)
+    result = quantized_element("int8", 0.3, 2)
 
     @staticmethod
     def reference(q: Array) -> Array:
@@ -30,15 +30,15 @@ class TestReduceMeanOfIntegers(OpConformance):
         rows = [[plain.saturated(plain.half_up(plain.scaled(s, 5, 4)) + 2, "int8") for s in row] for row in sums]
         return np.array(rows, np.int8)
 
-    samples = ([quantised(integers(2, 3, 40), 0.25, 3)],)
+    samples = ([quantized(integers(2, 3, 40), 0.25, 3)],)
     flops = 3
 
 
 class TestReduceMaxOfIntegers(OpConformance):
     op = tpu.Reduce(axes=(0, 2), mode="ReduceMax")
     reference = onnx_node("ReduceMax", inputs=[0, np.array([0, 2], np.int64)], keepdims=1)
-    result = quantised_element("int8", 0.25)
-    samples = ([quantised(integers(2, 3, 4), 0.25)],)
+    result = quantized_element("int8", 0.25)
+    samples = ([quantized(integers(2, 3, 4), 0.25)],)
     flops = 2 * 4
 
 
@@ -58,9 +58,9 @@ class TestDivReverse(OpConformance):
 
 def test_integers_have_sums_means_and_maxima_only() -> None:
     with pytest.raises(ValueError, match="mode ReduceL2 has no integer form"):
-        tpu.Reduce(axes=(1,), mode="ReduceL2").infer((quantised(integers(2, 3), 0.5).type,))
+        tpu.Reduce(axes=(1,), mode="ReduceL2").infer((quantized(integers(2, 3), 0.5).type,))
 
 
 def test_division_is_for_floats() -> None:
     with pytest.raises(ValueError, match="floats are needed, an operand stores i8"):
-        tpu.Div().infer((quantised(integers(2, 3), 0.5).type,) * 2)
+        tpu.Div().infer((quantized(integers(2, 3), 0.5).type,) * 2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from tpuc_ops import tpu
 from tpuc_ops.arrays import Array
-from tpuc_testing import OpConformance, f32, integers, onnx_node, quantised, quantised_element
+from tpuc_testing import OpConformance, f32, integers, onnx_node, quantized, quantized_element
 
 
 class TestRelu(OpConformance):
@@ -22,17 +22,17 @@ class TestReluOfIntegers(OpConformance):
     def reference(q: Array) -> Array:
         return q.clip(-10, 50)  # 6 / 0.1 - 10
 
-    samples = ([quantised(integers(3, 50), 0.1, -10)],)
+    samples = ([quantized(integers(3, 50), 0.1, -10)],)
     flops = 2
 
 
 class TestReluIntoUnsigned(OpConformance):
     op = tpu.Relu()
-    result = quantised_element("uint8", 0.1)
+    result = quantized_element("uint8", 0.1)
 
     @staticmethod
     def reference(q: Array) -> Array:
         return q.clip(0).astype(np.uint8)
 
-    samples = ([quantised(integers(3, 50), 0.1)],)
+    samples = ([quantized(integers(3, 50), 0.1)],)
     flops = 1

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tpuc.api import F32, Node, Op, TensorType
 from tpuc_ops import tpu
 from tpuc_ops.arrays import Array
-from tpuc_testing import OpConformance, integers, onnx_node, quantised_element, uniform
+from tpuc_testing import OpConformance, integers, onnx_node, quantized_element, uniform
 
 from tests.ops.tpu import plain
 
@@ -70,11 +70,11 @@ class TestPRelu(OpConformance):
 def run(op: Op, arrays: Sequence[Array], zeros: Sequence[int]) -> Array:
     """int8 everywhere; the last zero point is the result's."""
     types = tuple(
-        TensorType(array.shape, quantised_element("int8", 0.5, zero))
+        TensorType(array.shape, quantized_element("int8", 0.5, zero))
         for array, zero in zip(arrays, zeros, strict=False)
     )
     result = TensorType(
-        np.broadcast_shapes(*(array.shape for array in arrays)), quantised_element("int8", 0.5, zeros[-1])
+        np.broadcast_shapes(*(array.shape for array in arrays)), quantized_element("int8", 0.5, zeros[-1])
     )
     assert op.infer(types) is not None
     (y,) = op.evaluate(Node(op, types, (result,)), list(arrays))
@@ -95,7 +95,7 @@ def test_mul_shift(multiplier: int, shift: int, zero: int, result_zero: int, rou
 
 
 def test_flops_of_mul_shift() -> None:
-    type_ = TensorType((3, 4), quantised_element("int8", 0.5))
+    type_ = TensorType((3, 4), quantized_element("int8", 0.5))
     op = tpu.MulShift(multiplier=3, rshift=1)
     assert op.flops(Node(op, (type_,), (type_,))) == 2 * 3 * 4
 
@@ -149,7 +149,7 @@ def test_leaky_relu(
 
 
 def test_integers_are_refused_where_only_floats_work() -> None:
-    type = TensorType((1,), quantised_element("int8", 0.5))
+    type = TensorType((1,), quantized_element("int8", 0.5))
     with pytest.raises(ValueError, match=r"this operand stores i8; use tpu\.MulShift"):
         tpu.MulConst(const_val=2.0).infer((type,))
     with pytest.raises(ValueError, match="integers need multiplier_neg, floats need alpha"):

@@ -1,4 +1,4 @@
-"""Products of networks that are quantised already: float factors, and zero points in the bias."""
+"""Products of networks that are quantized already: float factors, and zero points in the bias."""
 
 from __future__ import annotations
 

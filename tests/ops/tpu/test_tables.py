@@ -8,7 +8,7 @@ from tpuc.api import F32, Node, TensorType
 from tpuc_ops import tpu
 from tpuc_ops.arrays import Array
 from tpuc_ops.tpu.active import modes
-from tpuc_testing import OpConformance, f32, integers, onnx_node, quantised, quantised_element, uniform
+from tpuc_testing import OpConformance, f32, integers, onnx_node, quantized, quantized_element, uniform
 
 from tests.families import each
 
@@ -24,7 +24,7 @@ class TestLut(OpConformance):
 
     samples = (
         [integers(2, 3, 4), TABLE],
-        [quantised(integers(2, 3, 4, dtype="uint8"), 0.5), TABLE],
+        [quantized(integers(2, 3, 4, dtype="uint8"), 0.5), TABLE],
         [integers(4, 4)[:, ::2], TABLE],
     )
     flops = 1
@@ -72,17 +72,17 @@ def test_every_mode_keeps_shape_and_type(mode: str) -> None:
         (tpu.Active(mode="ELU"), F32, "mode ELU needs 1 coeffs, there are 0"),
         (
             tpu.Active(mode="TANH"),
-            quantised_element("int8", 1.0),
+            quantized_element("int8", 1.0),
             "floats are needed, this operand stores i8; use tpu.Lut",
         ),
     ],
 )
 def test_illegal_activations_are_refused(op: tpu.Active, element: object, sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
-        op.infer((TensorType((3,), element),))  # type: ignore[arg-type]  # parametrised
+        op.infer((TensorType((3,), element),))  # type: ignore[arg-type]  # parametrized
 
 
 def test_tables_of_another_size_are_refused() -> None:
-    types = (TensorType((3,), quantised_element("int8", 1.0)), TensorType((1, 255), F32))
+    types = (TensorType((3,), quantized_element("int8", 1.0)), TensorType((1, 255), F32))
     with pytest.raises(ValueError, match="bytes and 256 entries are needed, these are i8 and 1x255"):
         tpu.Lut().infer(types)

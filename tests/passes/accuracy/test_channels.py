@@ -14,8 +14,8 @@ from tpuc.api import (
     CALIBRATION_TABLE,
     F32,
     LAYER_ERRORS,
-    QUANTISE_TABLE,
-    QUANTISED,
+    QUANTIZE_TABLE,
+    QUANTIZED,
     SAMPLES,
     Calibrated,
     Module,
@@ -46,7 +46,7 @@ from tpuc_driver.session import Session
 from tpuc_driver.work import PortableModule
 from tpuc_lower.lowering.cells import Cells
 from tpuc_ops import top
-from tpuc_ops.quant.products import quantise_product
+from tpuc_ops.quant.products import quantize_product
 from tpuc_quantize.remedies.channel_thresholds import BINS, CHANNEL_THRESHOLDS, bin_costs, choose_channels, eligible
 from tpuc_quantize.remedies.scale_channels import annotated_elements
 from tpuc_quantize.simulation.grids import ChannelGrid
@@ -100,7 +100,7 @@ def images(count: int, seed: int = 1) -> NDArray[np.float32]:
 def lower(module: Module, table: CalibrationTable, chip: str = "bm1684x", floats: dict[str, str] | None = None) -> Any:
     """The int8 module, before memory is planned."""
     lowered = module.clone()
-    results: dict[ResultKey[Any], Any] = {CALIBRATION_TABLE: table, QUANTISE_TABLE: dict(floats or {})}
+    results: dict[ResultKey[Any], Any] = {CALIBRATION_TABLE: table, QUANTIZE_TABLE: dict(floats or {})}
     manager = PassManager(Session(chip=chip, quantize="int8").context(results))
     for stage in ("calibrate", "lower"):
         manager.run_pipeline(stage, lowered)
@@ -183,7 +183,7 @@ def test_filters_of_depthwise_convolutions_take_in_the_scales_of_their_channels(
     source = UniformPerAxis(U8, F32, 1, (0.5, 0.125), (0, 0))
     result = UniformPerAxis(U8, F32, 1, (1.0, 0.5, 0.25, 2.0), (0,) * 4)
     filters = np.array([127.0, 127.0, 254.0, 254.0]).reshape(4, 1, 1, 1)  # steps 1, 1, 2, 2
-    product = quantise_product(filters, np.array([1.0, 2.0, 3.0, 4.0]), source, result)
+    product = quantize_product(filters, np.array([1.0, 2.0, 3.0, 4.0]), source, result)
     factors = np.array(product.multipliers) / np.exp2(product.right_shifts)
     assert factors.tolist() == [0.5, 1.0, 1.0, 0.125]
     assert product.bias is not None
@@ -248,7 +248,7 @@ class TestNetwork:
     def test_comparing_knows_what_they_mean(self, calibrated: Any) -> None:
         module, names, table = calibrated
         lowered = lower(module, table)
-        results = {QUANTISED: lowered, SAMPLES: [{"v0": x} for x in images(2, seed=7)]}
+        results = {QUANTIZED: lowered, SAMPLES: [{"v0": x} for x in images(2, seed=7)]}
         context: PassContext = Session(chip="bm1684x", quantize="int8").context(results)
         SplitError().run(module, context)
         errors = {one.name: one for one in context.result(LAYER_ERRORS)}
@@ -334,14 +334,14 @@ class TestNetwork:
         assert len({score for sample in together for score in sample}) == 2 * len(choices)
 
     def test_a_search_for_float_layers_uses_them(self, calibrated: Any, tmp_path: Path) -> None:
-        from tpuc_accuracy.mixed_precision.timed_search import search_quantise_table
+        from tpuc_accuracy.mixed_precision.timed_search import search_quantize_table
 
         module, _, table = calibrated
         np.savez(tmp_path / "x.npz", v0=images(6, seed=2))
         session = Session(chip="bm1684x", quantize="int8")
         options = {"dataset": str(tmp_path / "x.npz"), "input_num": 6, "max_float_layers": 1}
-        both = [search_quantise_table(session, module, one, options=options) for one in (table, without(table))]
+        both = [search_quantize_table(session, module, one, options=options) for one in (table, without(table))]
         with_channels, plain = (-found.points[0].loss for found in both)
         assert with_channels > plain + 6
-        # Fake quantisation is the integers' twin: the same noise up to the rounding of multipliers.
+        # Fake quantization is the integers' twin: the same noise up to the rounding of multipliers.
         assert with_channels == pytest.approx(decibels(module, lower(module, table)), abs=0.5)

@@ -1,4 +1,4 @@
-"""What outputs decide: recognised by the functions at the end or by values, and counted by hand."""
+"""What outputs decide: recognized by the functions at the end or by values, and counted by hand."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class TestParts:
         assert [part.places.tolist() for part in parts_of(module)] == [[[0, 1, 2]]]
 
 
-class TestRecognised:
+class TestRecognized:
     def test_functions_at_the_end_say_what_they_are(self) -> None:
         net = Network(1, 5, 4)
         ends = (

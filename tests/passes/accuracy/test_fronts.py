@@ -25,7 +25,7 @@ GRAPH = Graph((*NAMES, "shape"), NAMES, {"shape": frozenset("cd")}, CHAIN)
 
 
 class Bench:
-    """A network of known noise and time: filters and values make noise, casts between neighbours take time."""
+    """A network of known noise and time: filters and values make noise, casts between neighbors take time."""
 
     def __init__(self, seed: int, missing: str = "") -> None:
         random = np.random.default_rng(seed)

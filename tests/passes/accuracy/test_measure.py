@@ -128,7 +128,7 @@ class TestMeasure:
         assert measure.is_far
 
     def test_gradients_are_those_of_what_is_measured(self) -> None:
-        """Only the place that may say yes counts for what reaches it; its neighbours are 8000 below zero."""
+        """Only the place that may say yes counts for what reaches it; its neighbors are 8000 below zero."""
         net = Network(1, 400, 1)
         module = net.finish(net.op(top.AddConst(const_val=0.0), net.op(top.MulConst(const_val=2.0), net.input)))
         fake, measure = _measured(module, _logits(-8000.0))

@@ -1,4 +1,4 @@
-"""Figures of layers that overflow or give NaN in the quantised network."""
+"""Figures of layers that overflow or give NaN in the quantized network."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from tpuc_driver.session import Session
 from tpuc_ops import top
 from tpuc_optimize.channel_links import find_links, reader_ranges, writer_ranges
 from tpuc_quantize.remedies.bias_correction import apply_shifts
-from tpuc_quantize.scaling.equalize_weights import EqualiseWeights
+from tpuc_quantize.scaling.equalize_weights import EqualizeWeights
 from tpuc_quantize.scaling.migrate_outliers import MigrateOutliers
 from tpuc_quantize.tables.annotations import annotation_lines, parse_annotations
 
@@ -33,10 +33,10 @@ def chain() -> Module:
     return module
 
 
-def test_equalised_filters_have_equal_ranges_and_the_network_is_the_same() -> None:
+def test_equalized_filters_have_equal_ranges_and_the_network_is_the_same() -> None:
     module = chain()
     before = run(module)
-    assert EqualiseWeights().run(module, CONTEXT)
+    assert EqualizeWeights().run(module, CONTEXT)
     assert_equal(module, before)
     links = list(find_links(module))
     assert len(links) == 2
@@ -54,17 +54,17 @@ def test_a_channel_that_is_a_bias_stays_what_it_is() -> None:
     module.weights[filters] = module.weights[filters] * dead
     module.weights[bias] = np.full(4, 0.5, np.float32)
     before = run(module)
-    EqualiseWeights().run(module, CONTEXT)
+    EqualizeWeights().run(module, CONTEXT)
     assert_equal(module, before)
     assert max(float(np.abs(module.weights[name]).max()) for name in module.weights) < 4
 
 
-def test_a_relu_with_a_limit_stops_equalisation() -> None:
+def test_a_relu_with_a_limit_stops_equalization() -> None:
     net = Network(1, 3, 4, 4)
     limited = top.Conv(kernel_shape=(1, 1), do_relu=True, relu_limit=6.0)
     value = net.op(limited, net.input, net.weight(4, 3, 1, 1), net.none)
     module = net.finish(net.op(top.Conv(kernel_shape=(1, 1)), value, net.weight(4, 4, 1, 1), net.none))
-    assert not EqualiseWeights().run(module, CONTEXT)
+    assert not EqualizeWeights().run(module, CONTEXT)
 
 
 def test_migration_moves_the_outlier_and_the_network_is_the_same(tmp_path: Path) -> None:
@@ -82,10 +82,10 @@ def test_migration_moves_the_outlier_and_the_network_is_the_same(tmp_path: Path)
 
 
 @given(st.data())
-def test_equalisation_keeps_any_network(data: st.DataObject) -> None:
+def test_equalization_keeps_any_network(data: st.DataObject) -> None:
     module = draw_network(data)
     before = run(module)
-    EqualiseWeights(rounds=2).run(module, CONTEXT)
+    EqualizeWeights(rounds=2).run(module, CONTEXT)
     assert_equal(module, before)
 
 

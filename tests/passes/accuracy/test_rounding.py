@@ -120,7 +120,7 @@ class TestTable:
         }
 
     def test_float_layers_and_float_modes_keep_their_filters(self) -> None:
-        from tpuc.api import QUANTISE_TABLE
+        from tpuc.api import QUANTIZE_TABLE
 
         module = convolution()
         net, found = found_for(module, like_channels(16, 6, 6, 6))
@@ -128,7 +128,7 @@ class TestTable:
         for results, is_rounded in (
             ({MODE: "int8"}, True),
             ({MODE: "f16"}, False),
-            ({MODE: "int8", QUANTISE_TABLE: {"v3": "f16"}}, False),
+            ({MODE: "int8", QUANTIZE_TABLE: {"v3": "f16"}}, False),
         ):
             context = PassContext(Registry(offers=[]), results={CALIBRATION_TABLE: table, **results})
             assert RoundWeights().run(module.clone(), context) is is_rounded

@@ -46,7 +46,7 @@ def test_average_precision_of_boxes_written_by_hand(tmp_path: Path) -> None:
     }
     (tmp_path / "instances.json").write_text(json.dumps(notes))
     rows = np.zeros((1, 64 + 16 + 4, 6), np.float32)  # cells of 8, 16 and 32 pixels, one class
-    rows[0, 2 * 8 + 2] = [0, 0, np.log(2), np.log(2), 0.9, 1.0]  # its centre at pixel 16, extents 16
+    rows[0, 2 * 8 + 2] = [0, 0, np.log(2), np.log(2), 0.9, 1.0]  # its center at pixel 16, extents 16
     assert mean_average_precision([rows], tmp_path, 64) == pytest.approx(51 / 101)
     rows[0, 64] = [0, 0, 0, 0, 1.0, 1.0]  # a surer box where nothing is
     assert mean_average_precision([rows], tmp_path, 64) == pytest.approx(51 / 101 / 2)

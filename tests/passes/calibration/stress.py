@@ -1,6 +1,6 @@
 """Changes of a network that do not alter its meaning, and that have spoiled calibrations.
 
-Each takes an optimised TOP module and samples of its only input. Behind `restore` it computes the same in
+Each takes an optimized TOP module and samples of its only input. Behind `restore` it computes the same in
 float, but for `far_no`, which changes logits below all that decides, strictly monotonously.
 """
 

@@ -22,7 +22,7 @@ from tpuc_quantize.calibration.network_comparison import Comparison
 from tpuc_quantize.calibration.search import Search
 from tpuc_quantize.options.budgets import BUDGETS
 from tpuc_quantize.proposers import rounded_weights
-from tpuc_quantize.scaling.equalize_weights import EqualiseWeights
+from tpuc_quantize.scaling.equalize_weights import EqualizeWeights
 from tpuc_quantize.simulation.network import FakeNetwork, State
 from tpuc_quantize.tables.history import Round
 from tpuc_quantize.tables.table import parse_table
@@ -108,11 +108,11 @@ def test_ops_behind_the_last_product_change_no_threshold_in_front_of_it(tmp_path
 
 
 @pytest.mark.parametrize("is_better", [False, True])
-def test_equalised_filters_are_rounded_by_what_they_are_multiplied_with_however_long_it_takes(
+def test_equalized_filters_are_rounded_by_what_they_are_multiplied_with_however_long_it_takes(
     is_better: bool, module: Module, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rounded: list[int] = []
-    assert EqualiseWeights().equalize(module.clone())
+    assert EqualizeWeights().equalize(module.clone())
     compared = Comparison(is_better, "", Round("network", "", "", ()))
     monkeypatch.setattr(race, "compare_networks", lambda *_: compared)
     monkeypatch.setattr(search, "BUDGETS", replace(BUDGETS, quick=0.0))

@@ -1,4 +1,4 @@
-"""Tables of training with quantisation: read, written back, and used by the lowerings of both chips."""
+"""Tables of training with quantization: read, written back, and used by the lowerings of both chips."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def test_strict_makes_an_error_of_it(module: Module, tmp_path: Path) -> None:
 
 
 def classifier(red: float, green: float, blue: float) -> Module:
-    """Three classes, each the mean of a colour times so much."""
+    """Three classes, each the mean of a color times so much."""
     net = Network(1, 3, 8, 8)
     weights = np.diag(np.array([red, green, blue], np.float32)).reshape(3, 3, 1, 1)
     scaled = net.op(top.Conv(kernel_shape=(1, 1)), net.input, net.build.weight("w", weights), net.none)
@@ -123,7 +123,7 @@ def test_no_more_samples_are_run_than_show_that_nothing_is_wrong(
     assert any("more confident on 20 of 20 samples" in finding for finding in looked.findings) == found
 
 
-def test_exchanged_colours_show_in_a_classifier(network: Callable[[str], Known], tmp_path: Path) -> None:
+def test_exchanged_colors_show_in_a_classifier(network: Callable[[str], Known], tmp_path: Path) -> None:
     resnet = network("resnet8").module
     pytest.importorskip("onnx")
     assert remarks(resnet, tmp_path, _resnet_samples(resnet)) == ""

@@ -124,7 +124,7 @@ class TestBestClipping:
         assert methods.Cosine().threshold(statistics) == pytest.approx(9.89675982, rel=0.03)
 
     @pytest.mark.parametrize("unsigned", [False, True])
-    def test_mse_beats_its_neighbours_when_values_are_really_quantised(
+    def test_mse_beats_its_neighbors_when_values_are_really_quantized(
         self, normal: NDArray[np.float32], unsigned: bool
     ) -> None:
         values = np.abs(normal) if unsigned else normal

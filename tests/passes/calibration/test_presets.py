@@ -172,7 +172,7 @@ def told(path: Path, data: str, said: Mapping[str, Any], model_data: Path, folde
         own, samples = one.preprocess, folder / "samples.npz"
         with np.load(model_data / "data" / f"{data}_calib.npz") as stored:
             x = stored["x"] if stored["x"].ndim == 4 else stored["x"][..., None]
-        values = own.normalise(x[..., ::-1] if own.pixel_format == "bgr" else x)
+        values = own.normalize(x[..., ::-1] if own.pixel_format == "bgr" else x)
         arrays = {one.name: values if own.layout == "nhwc" else values.transpose(0, 3, 1, 2)}
         np.savez(samples, allow_pickle=False, **arrays)
     text = findings(module, samples)

@@ -85,7 +85,7 @@ class TestBiases:
         assert self.taken(decibels, tmp_path, monkeypatch) == better
 
 
-class TestEqualised:
+class TestEqualized:
     """Two convolutions of channels of unlike size."""
 
     def module(self) -> Module:

@@ -91,7 +91,7 @@ class TestCalibrate:
         assert re.search(
             r"^int8 agrees with float on \d+ of 20 predictions of output 'v\d+' \(-?\d+\.\d dB, 20 held-out samples\); "
             r"try more representative samples \(several --dataset, DIR=3 to count them three times\), "
-            r"another --method, `tpuc opt --pass equalise-weights` before "
+            r"another --method, `tpuc opt --pass equalize-weights` before "
             r"calibration, or float layers \(`tpuc qtable`\)$",
             done.stderr,
             re.MULTILINE,

@@ -1,4 +1,4 @@
-"""Stressed networks mean what they meant, before anything is quantised."""
+"""Stressed networks mean what they meant, before anything is quantized."""
 
 from __future__ import annotations
 

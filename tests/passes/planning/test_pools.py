@@ -10,7 +10,7 @@ from tpuc_plan.usmp.planner import (
     Call,
     Program,
     ProgramTensor,
-    analyse,
+    analyze,
     buffer_array,
     plan_program,
     rewrite,
@@ -204,7 +204,7 @@ def test_sizes_known_at_run_time_only_are_not_planned() -> None:
 
 def test_each_step_can_be_called_alone() -> None:
     net = program(Call("a", ("x",), ("t",)), Call("b", ("t",), ("y",)), sizes={"x": 1, "y": 1, "t": 8})
-    uses = analyse(net)
+    uses = analyze(net)
     assert {name: (use.kind, use.first, use.last, use.targets) for name, use in uses.items()} == {
         "t": (WORKSPACE, 0, 1, ("c",))
     }

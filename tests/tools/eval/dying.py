@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tpuc_driver.api.host import SampleInput
-from tpuc_eval.protocols import LabelledSamples, Sample
+from tpuc_eval.protocols import LabeledSamples, Sample
 
 
 @dataclass(frozen=True)
-class DyingSamples(LabelledSamples):
+class DyingSamples(LabeledSamples):
     """The same samples, but the first process to read number `deadly` kills itself."""
 
-    samples: LabelledSamples
+    samples: LabeledSamples
     deadly: int
     mark: Path
 

@@ -30,7 +30,7 @@ def said(capture: pytest.CaptureFixture[str], *arguments: Path | str, code: int 
 
 @pytest.fixture
 def classifier(tmp_path: Path) -> Path:
-    """Six classes whose scores are 0, 1, 2, 3, 4 and 5 times the picture's grey."""
+    """Six classes whose scores are 0, 1, 2, 3, 4 and 5 times the picture's gray."""
     nodes = [node("GlobalAveragePool", "image", "mean"), node("Flatten", "mean", "f"), node("Gemm", "f w b", "scores")]
     weights = {"w": LEVELS[None] / 100, "b": 0 * LEVELS}
     onnx.save(network(nodes, {"image": (1, 1, 4, 4)}, ["scores"], weights), tmp_path / "net.onnx")
@@ -38,56 +38,56 @@ def classifier(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def grey(tmp_path: Path) -> Path:
-    Image.new("L", (4, 4), 10).save(tmp_path / "grey.png")
-    return tmp_path / "grey.png"
+def gray(tmp_path: Path) -> Path:
+    Image.new("L", (4, 4), 10).save(tmp_path / "gray.png")
+    return tmp_path / "gray.png"
 
 
 def test_the_best_five_classes_of_a_picture(
-    classifier: Path, grey: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    classifier: Path, gray: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     names = tmp_path / "names.txt"
     names.write_text("ant\nbee\ncat\ndog\nelk\nfox\n", "utf-8")
-    lines = said(capsys, classifier, grey, "--preprocess=none", "--labels", names)
+    lines = said(capsys, classifier, gray, "--preprocess=none", "--labels", names)
     assert lines == ["50  5  fox", "40  4  elk", "30  3  dog", "20  2  cat", "10  1  bee"]
     names.write_text("ant\nbee\ncat\ndog\nelk\n", "utf-8")
-    assert said(capsys, classifier, grey, "--preprocess=none", "--labels", names)[0] == "50  5  elk"  # 0: background
-    assert said(capsys, classifier, grey, "--preprocess=none")[0] == "50  5  class 5"
+    assert said(capsys, classifier, gray, "--preprocess=none", "--labels", names)[0] == "50  5  elk"  # 0: background
+    assert said(capsys, classifier, gray, "--preprocess=none")[0] == "50  5  class 5"
 
 
 def test_several_pictures_have_a_heading_each(
-    classifier: Path, grey: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    classifier: Path, gray: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Image.new("L", (4, 4), 20).save(tmp_path / "light.png")
-    lines = said(capsys, classifier, grey, tmp_path / "light.png", "--preprocess=none")
-    assert (lines[0], lines[6:8]) == (f"{grey}:", [f"{tmp_path / 'light.png'}:", "100  5  class 5"])
+    lines = said(capsys, classifier, gray, tmp_path / "light.png", "--preprocess=none")
+    assert (lines[0], lines[6:8]) == (f"{gray}:", [f"{tmp_path / 'light.png'}:", "100  5  class 5"])
     (tmp_path / "net.onnx").rename(tmp_path.parent / "net.onnx")
     assert said(capsys, tmp_path.parent / "net.onnx", tmp_path, "--preprocess=none") == lines
 
 
-def test_names_of_another_network_are_refused(classifier: Path, grey: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (line,) = said(capsys, classifier, grey, "--preprocess=none", "--labels=coco", code=2)
+def test_names_of_another_network_are_refused(classifier: Path, gray: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (line,) = said(capsys, classifier, gray, "--preprocess=none", "--labels=coco", code=2)
     assert line == (
         "tpuc: --labels coco has 80 names, but the network has 6 classes; give one name per line, in the order of its "
         "outputs."
     )
-    (line,) = said(capsys, classifier, grey, "--preprocess=none", "--labels=cocoa", code=2)
+    (line,) = said(capsys, classifier, gray, "--preprocess=none", "--labels=cocoa", code=2)
     assert line == "tpuc: --labels cocoa: neither a file nor a built-in list; built-in lists: coco, imagenet."
 
 
 def test_nothing_is_drawn_of_classes_and_of_figures(
-    classifier: Path, grey: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    classifier: Path, gray: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = ("--draw", tmp_path / "out.png", "-o", tmp_path / "out.npz")
-    (line,) = said(capsys, classifier, grey, "--preprocess=none", *out, code=2)
+    (line,) = said(capsys, classifier, gray, "--preprocess=none", *out, code=2)
     assert line == "tpuc: --draw: a class describes the whole image, so there is nothing to draw; leave it out."
-    (line,) = said(capsys, classifier, grey, "--preprocess=none", *out, "--summary", code=2)
+    (line,) = said(capsys, classifier, gray, "--preprocess=none", *out, "--summary", code=2)
     assert line == "tpuc: --summary and --dump-all-tensors show values only; leave out --draw and --postprocess."
     assert not list(tmp_path.glob("out.*"))
 
 
 def test_a_compiled_file_has_its_own_names(
-    classifier: Path, grey: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    classifier: Path, gray: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "names.txt").write_text("ant\nbee\ncat\ndog\nelk\n", "utf-8")  # one less: class 0 is the background
     made = (
@@ -99,17 +99,17 @@ def test_a_compiled_file_has_its_own_names(
         str(tmp_path / "n.bmodel"),
     )
     assert main(["compile", str(classifier), *made]) == 0
-    assert said(capsys, tmp_path / "n.bmodel", grey) == [
+    assert said(capsys, tmp_path / "n.bmodel", gray) == [
         "50  5  elk",
         "40  4  dog",
         "30  3  cat",
         "20  2  bee",
         "10  1  ant",
     ]
-    np.savez(tmp_path / "grey.npz", np.full((1, 1, 4, 4), 10, np.float32))
-    assert said(capsys, tmp_path / "n.bmodel", tmp_path / "grey.npz")[0] == "50  5  elk"
+    np.savez(tmp_path / "gray.npz", np.full((1, 1, 4, 4), 10, np.float32))
+    assert said(capsys, tmp_path / "n.bmodel", tmp_path / "gray.npz")[0] == "50  5  elk"
     (tmp_path / "others.txt").write_text("a\nb\nc\nd\ne\nf\n", "utf-8")
-    assert said(capsys, tmp_path / "n.bmodel", grey, "--labels", tmp_path / "others.txt")[0] == "50  5  f"
+    assert said(capsys, tmp_path / "n.bmodel", gray, "--labels", tmp_path / "others.txt")[0] == "50  5  f"
 
 
 def test_names_for_another_network_are_refused_before_it_is_compiled(
@@ -157,7 +157,7 @@ def test_boxes_in_pixels_of_the_picture_are_told_and_drawn(
 
 
 def mapping(folder: Path, head: list[onnx.NodeProto], weights: dict[str, np.ndarray]) -> Path:
-    """A network that takes 8 x 8 pixels of grey."""
+    """A network that takes 8 x 8 pixels of gray."""
     onnx.save(network(head, {"image": (1, 1, 8, 8)}, ["map"], weights), folder / "map.onnx")
     return folder / "map.onnx"
 
@@ -175,7 +175,7 @@ LETTERBOX = ("--preprocess=none", "--keep-aspect-ratio")
 
 
 def test_classes_of_pixels_by_their_share(halves: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    # class 1 where grey is above 100, else class 0; class 2 nowhere
+    # class 1 where gray is above 100, else class 0; class 2 nowhere
     weights = {"w": np.array([0, 1, -1], np.float32).reshape(3, 1, 1, 1), "b": np.array([100, 0, -100], np.float32)}
     model = mapping(tmp_path, [node("Conv", "image w b", "map")], weights)
     lines = said(capsys, model, halves, *LETTERBOX, "--draw", tmp_path / "out.png")

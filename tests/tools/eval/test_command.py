@@ -95,7 +95,7 @@ def test_the_names_of_other_tools_work(digits_onnx: Path, capsys: pytest.Capture
 
 @dataclass(frozen=True)
 class Forms:
-    """The digits network as TOP module, and quantised per chip: the TPU module and the compiled file."""
+    """The digits network as TOP module, and quantized per chip: the TPU module and the compiled file."""
 
     top: Path
     chips: list[tuple[Path, Path]]
@@ -126,12 +126,12 @@ def digits_forms(digits_top: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 def test_every_format_side_by_side(digits_onnx: Path, digits_forms: Forms, capsys: pytest.CaptureFixture[str]) -> None:
     files = [str(digits_forms.top), *(str(path) for pair in digits_forms.chips for path in pair)]
     result = eval_json(capsys, str(digits_onnx), *files, "--dataset", EVALUATION, "--count=40")
-    network, top, *quantised = result["models"]
+    network, top, *quantized = result["models"]
     assert [one["model"] for one in result["models"]] == [str(digits_onnx), *files]
     assert top["figures"] == network["figures"]
     assert top["difference"] == {"top-1": 0.0, "top-5": 0.0}
     assert top["agreement"] == {"same top-1": 1.0}
-    for tpu, compiled in zip(quantised[::2], quantised[1::2], strict=True):
+    for tpu, compiled in zip(quantized[::2], quantized[1::2], strict=True):
         # the simulator computes bit for bit what the interpreter does
         assert (compiled["figures"], compiled["agreement"]) == (tpu["figures"], tpu["agreement"])
         assert compiled["difference"]["top-1"] == compiled["figures"]["top-1"] - network["figures"]["top-1"]
@@ -170,7 +170,7 @@ def undescribed(target: Path) -> bytes:
 def test_mean_and_scale_are_not_for_inputs_of_bytes(
     brightness: Path, pictures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A compiled file that normalises by itself is compared with the float network under the same options."""
+    """A compiled file that normalizes by itself is compared with the float network under the same options."""
     chips = Registry().names("tpuc.chips")
     if not chips:
         pytest.skip("no chip is installed")
@@ -353,7 +353,7 @@ def test_a_network_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None
 def test_calibration_samples_are_left_out(
     digits_onnx: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Calibrated on the first 30 of the labelled samples: 24 of them, of which 6 were held out, are left out."""
+    """Calibrated on the first 30 of the labeled samples: 24 of them, of which 6 were held out, are left out."""
     monkeypatch.chdir(tmp_path)
     words = ["--chip=bm1684x", "--quantize=int8", f"--dataset={EVALUATION}", "--input-num=30", "--work-dir=work"]
     assert main(["compile", str(digits_onnx), *words, "-o", "digits.bmodel"]) == 0

@@ -1,4 +1,4 @@
-"""Labelled data as people keep them, and what they are told when something is missing."""
+"""Labeled data as people keep them, and what they are told when something is missing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tpuc_eval.datasets.imagenet import ImageNet
 from tpuc_eval.datasets.voc import Voc
 from tpuc_eval.datasets.wider import Wider
 from tpuc_eval.datasets.yolo import Yolo
-from tpuc_eval.protocols import DataRequest, LabelledSamples, Objects
+from tpuc_eval.protocols import DataRequest, LabeledSamples, Objects
 
 from tests.families import each
 
@@ -38,7 +38,7 @@ def image(path: Path, color: tuple[int, int, int] = (10, 20, 30), size: tuple[in
     return path
 
 
-def truths(samples: LabelledSamples) -> dict[str, Any]:
+def truths(samples: LabeledSamples) -> dict[str, Any]:
     return {Path(samples.name(index)).name: samples.truth(index) for index in range(len(samples))}
 
 
@@ -136,7 +136,7 @@ def write(path: Path, **arrays: Any) -> Path:
     return path
 
 
-def test_pixels_in_arrays_are_normalised_and_turned(tmp_path: Path) -> None:
+def test_pixels_in_arrays_are_normalized_and_turned(tmp_path: Path) -> None:
     pixels = np.arange(2 * 4 * 6 * 3, dtype=np.uint8).reshape(2, 4, 6, 3)
     data = write(tmp_path / "d.npz", x=pixels, y=np.array([3, 1], np.uint8))
     samples = Arrays().open(DataRequest(data, label_offset=1), Heard())
@@ -147,11 +147,11 @@ def test_pixels_in_arrays_are_normalised_and_turned(tmp_path: Path) -> None:
     np.testing.assert_array_equal(Arrays().open(DataRequest(first), Heard()).read(1, [RGB]).rows[0]["image"], wanted)
 
 
-def test_grey_pixels_need_no_axis_for_channels(tmp_path: Path) -> None:
+def test_gray_pixels_need_no_axis_for_channels(tmp_path: Path) -> None:
     pixels = np.arange(20, dtype=np.uint8).reshape(1, 4, 5)
     data = write(tmp_path / "d.npz", x=pixels, y=[0])
-    grey = SampleInput("g", (1, 1, 4, 5), preprocess=Preprocess(pixel_format="gray", scale=(2.0,)))
-    sample = Arrays().open(DataRequest(data), Heard()).read(0, [grey])
+    gray = SampleInput("g", (1, 1, 4, 5), preprocess=Preprocess(pixel_format="gray", scale=(2.0,)))
+    sample = Arrays().open(DataRequest(data), Heard()).read(0, [gray])
     np.testing.assert_array_equal(sample.rows[0]["g"][0], 2.0 * pixels)
 
 

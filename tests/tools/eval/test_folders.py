@@ -17,11 +17,11 @@ from tests.families import each
 from tests.frontends.onnx.networks import network, node
 
 STEP = 20
-"""Grey levels between the classes of a network."""
+"""Gray levels between the classes of a network."""
 
 
-def greys(path: Path, classes: int) -> Path:
-    """A network whose class `i` are pictures of grey `20 i`: the largest score `2 g m - g g` has the nearest grey."""
+def grays(path: Path, classes: int) -> Path:
+    """A network whose class `i` are pictures of gray `20 i`: the largest score `2 g m - g g` has the nearest gray."""
     levels = np.arange(classes, dtype=np.float32) * STEP
     nodes = [
         node("GlobalAveragePool", "image", "mean"),
@@ -36,7 +36,7 @@ def greys(path: Path, classes: int) -> Path:
 
 
 def pictures(folder: Path, classes: Mapping[str, int]) -> Path:
-    """One picture per folder, of the grey of a class."""
+    """One picture per folder, of the gray of a class."""
     for name, index in classes.items():
         (folder / name).mkdir(parents=True)
         Image.new("L", (4, 4), index * STEP).save(folder / name / "picture.png")
@@ -67,13 +67,13 @@ def refusal(capture: pytest.CaptureFixture[str], *arguments: Path | str) -> str:
 
 
 def test_as_many_folders_as_classes_count_in_sorted_order(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    net = greys(tmp_path / "net.onnx", 3)
+    net = grays(tmp_path / "net.onnx", 3)
     data = pictures(tmp_path / "data", {"cat": 0, "dog": 1, "emu": 2})
     assert accuracy(capsys, net, "--dataset", data)[0] == 1.0
 
 
 def test_a_folder_without_pictures_counts_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    net = greys(tmp_path / "net.onnx", 3)
+    net = grays(tmp_path / "net.onnx", 3)
     data = pictures(tmp_path / "data", {"cat": 0, "emu": 2})
     (data / "dog").mkdir()
     (data / ".thumbnails").mkdir()
@@ -81,7 +81,7 @@ def test_a_folder_without_pictures_counts_too(tmp_path: Path, capsys: pytest.Cap
 
 
 def test_fewer_folders_than_classes_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    net = greys(tmp_path / "net.onnx", 10)
+    net = grays(tmp_path / "net.onnx", 10)
     data = pictures(tmp_path / "data", {"dog": 4, "emu": 7})
     assert refusal(capsys, net, "--dataset", data) == (
         f"tpuc: {net}: {data}: 2 folders of classes, but the network has 10 classes, so folders cannot be assigned to "
@@ -91,14 +91,14 @@ def test_fewer_folders_than_classes_are_refused(tmp_path: Path, capsys: pytest.C
 
 
 def test_the_background_is_no_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    net = greys(tmp_path / "net.onnx", 4)
+    net = grays(tmp_path / "net.onnx", 4)
     data = pictures(tmp_path / "data", {"cat": 1, "dog": 2, "emu": 3})
     assert "3 folders of classes, but the network has 4" in refusal(capsys, net, "--dataset", data)
     assert accuracy(capsys, net, "--dataset", data, "--label-offset=1")[0] == 1.0
 
 
 def test_folders_are_found_by_the_names_of_classes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    net = greys(tmp_path / "net.onnx", 6)
+    net = grays(tmp_path / "net.onnx", 6)
     names = names_file(tmp_path / "names.txt", ["zebra", "polar bear", "cat", "dog", "emu", "Fox"])
     data = pictures(tmp_path / "data", {"cat": 2, "polar_bear": 1, "fox": 5})
     found, remarks = accuracy(capsys, net, "--dataset", data, "--label-file", names)
@@ -109,7 +109,7 @@ def test_folders_are_found_by_the_names_of_classes(tmp_path: Path, capsys: pytes
 def test_folders_are_found_by_synsets_and_what_follows(
     spelled: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    net = greys(tmp_path / "net.onnx", 3)
+    net = grays(tmp_path / "net.onnx", 3)
     lines = ["n01440764 tench, Tinca tinca", "n01443537 goldfish, Carassius auratus", "n01484850 great white shark"]
     names = names_file(tmp_path / "names.txt", lines)
     data = pictures(tmp_path / "data", {spelled: 1, "n01484850": 2})
@@ -117,14 +117,14 @@ def test_folders_are_found_by_synsets_and_what_follows(
 
 
 def test_folders_with_an_index_each(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    net = greys(tmp_path / "net.onnx", 9)
+    net = grays(tmp_path / "net.onnx", 9)
     labels = names_file(tmp_path / "labels.txt", ["dog 7", "cat 3"])
     data = pictures(tmp_path / "data", {"cat": 3, "dog": 7})
     assert accuracy(capsys, net, "--dataset", data, "--label-file", labels)[0] == 1.0
 
 
 def test_folders_that_no_class_is_named_like(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    net = greys(tmp_path / "net.onnx", 3)
+    net = grays(tmp_path / "net.onnx", 3)
     names = names_file(tmp_path / "names.txt", ["cat", "dog", "emu"])
     data = pictures(tmp_path / "data", {"dog": 1, "yak": 0})
     found, remarks = accuracy(capsys, net, "--dataset", data, "--label-file", names)
@@ -138,7 +138,7 @@ def test_folders_that_no_class_is_named_like(tmp_path: Path, capsys: pytest.Capt
 
 
 def test_a_name_of_two_classes_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    net = greys(tmp_path / "net.onnx", 3)
+    net = grays(tmp_path / "net.onnx", 3)
     names = names_file(tmp_path / "names.txt", ["crane", "dog", "crane"])
     data = pictures(tmp_path / "data", {"crane": 2})
     assert "folder 'crane' is the name of several classes (0 and 2)" in refusal(
@@ -147,7 +147,7 @@ def test_a_name_of_two_classes_is_refused(tmp_path: Path, capsys: pytest.Capture
 
 
 def test_names_of_another_network_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    net = greys(tmp_path / "net.onnx", 4)
+    net = grays(tmp_path / "net.onnx", 4)
     names = names_file(tmp_path / "names.txt", ["cat", "dog", "emu"])
     data = pictures(tmp_path / "data", {"cat": 1, "dog": 2})
     said = refusal(capsys, net, "--dataset", data, "--label-file", names)
@@ -156,7 +156,7 @@ def test_names_of_another_network_are_refused(tmp_path: Path, capsys: pytest.Cap
 
 
 def test_folders_named_by_numbers_are_class_indices(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    net = greys(tmp_path / "net.onnx", 12)
+    net = grays(tmp_path / "net.onnx", 12)
     data = pictures(tmp_path / "data", {"2": 2, "10": 10, "007": 7})
     found, remarks = accuracy(capsys, net, "--dataset", data)
     assert found == 1.0
@@ -180,7 +180,7 @@ def listed(path: Path, first: int) -> Path:
 
 
 def test_a_list_that_counts_from_1_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    net = greys(tmp_path / "net.onnx", 12)
+    net = grays(tmp_path / "net.onnx", 12)
     data, labels = pictures(tmp_path / "data", LISTED), listed(tmp_path / "ones.txt", 1)
     arguments = [net, "--dataset", data, "--label-file", labels]
     expected = (
@@ -195,7 +195,7 @@ def test_a_list_that_counts_from_1_is_refused(tmp_path: Path, capsys: pytest.Cap
 
 
 def test_a_list_that_may_count_from_1_is_remarked_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    net = greys(tmp_path / "net.onnx", 12)
+    net = grays(tmp_path / "net.onnx", 12)
     data = pictures(tmp_path / "data", {"a": 1, "b": 7})
     labels = names_file(tmp_path / "labels.txt", ["a 1", "b 7"])
     found, remarks = accuracy(capsys, net, "--dataset", data, "--label-file", labels)
@@ -216,7 +216,7 @@ def test_a_network_with_one_class_more_than_imagenet_is_remarked_on() -> None:
 
 
 def test_classes_behind_a_background_count_from_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    net = greys(tmp_path / "net.onnx", 12)
+    net = grays(tmp_path / "net.onnx", 12)
     data = pictures(tmp_path / "data", {"a": 1, "b": 11})
     labels = names_file(tmp_path / "labels.txt", ["a 1", "b 11"])
     assert accuracy(capsys, net, "--dataset", data, "--label-file", labels) == (1.0, "")

@@ -23,7 +23,7 @@ LEVELS = np.array([3, 1, 4, 0, 5, 2, 1.5], np.float32)
 
 
 def write_classifier(path: Path, images: int) -> Path:
-    """Seven classes whose scores are so many times the mean of a picture's greys."""
+    """Seven classes whose scores are so many times the mean of a picture's grays."""
     nodes = [node("GlobalAveragePool", "image", "mean"), node("Flatten", "mean", "f"), node("Gemm", "f w b", "scores")]
     weights = {"w": LEVELS[None], "b": 0 * LEVELS}
     onnx.save(network(nodes, {"image": (images, 1, 4, 4)}, ["scores"], weights), path)
@@ -89,8 +89,8 @@ def test_rows_of_the_chip_are_the_best_of_its_raw_scores(
 
 @pytest.fixture
 def picture(tmp_path: Path) -> Path:
-    Image.new("L", (4, 4), 10).save(tmp_path / "grey.png")
-    return tmp_path / "grey.png"
+    Image.new("L", (4, 4), 10).save(tmp_path / "gray.png")
+    return tmp_path / "gray.png"
 
 
 @pytest.mark.chip("cv181x")
@@ -101,7 +101,7 @@ def test_nobody_names_what_is_in_the_file(picture: Path, tmp_path: Path, capsys:
     assert main(["compile", str(network), *map(str, options)]) == 0
     assert said(capsys, target, picture) == plain[:5]
     labels = tmp_path / "labels.txt"
-    labels.write_text("grey.png 4\n", "utf-8")
+    labels.write_text("gray.png 4\n", "utf-8")
     assert main(["eval", str(target), "--dataset", str(tmp_path), "--label-file", str(labels)]) == 0
     assert "top-1" in (told := capsys.readouterr().out)
     assert "1.0000" in told
@@ -151,7 +151,7 @@ def write_segmenter(path: Path) -> Path:
     return path
 
 
-GREYS = np.array([[-2, -1, 0, 1], [2, 3, 0.5, -0.5], [4, -4, 0, 0], [0.7, 0.8, -0.7, -0.8]], np.float32)[None, None]
+GRAYS = np.array([[-2, -1, 0, 1], [2, 3, 0.5, -0.5], [4, -4, 0, 0], [0.7, 0.8, -0.7, -0.8]], np.float32)[None, None]
 SEGMENTS = [[2, 2, 0, 1], [1, 1, 0, 0], [1, 2, 0, 0], [0, 1, 0, 2]]
 
 
@@ -169,7 +169,7 @@ def test_the_class_of_every_pixel(chip: str, mode: str, tmp_path: Path) -> None:
     assert fused is not None
     assert fused.read_by == "class-map{classes=3}"
     loaded = session.chip.load(session.build(module).data)
-    (found,) = loaded.run({"image": GREYS}).values()
+    (found,) = loaded.run({"image": GRAYS}).values()
     assert found.reshape(4, 4).tolist() == SEGMENTS
     assert not loaded.host_calls
 

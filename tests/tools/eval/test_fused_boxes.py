@@ -108,7 +108,7 @@ def yolox_grid(heads: Heads) -> Sequence[str]:
         heads.op("Slice", f"{rows} {' '.join(ends)}", part)
     grid = heads.constant("grid", np.concatenate(cells)[None].astype(np.float32))
     side = heads.constant("side", np.concatenate(sides)[None].astype(np.float32))
-    center = heads.op("Mul", f"{heads.op('Add', f'xy {grid}', 'moved')} {side}", "centre")
+    center = heads.op("Mul", f"{heads.op('Add', f'xy {grid}', 'moved')} {side}", "center")
     size = heads.op("Mul", f"{heads.op('Exp', 'wh', 'grown')} {side}", "extent")
     return [heads.op("Concat", f"{center} {size} rest", "pixels", axis=2)]
 
@@ -310,7 +310,7 @@ def test_single_shot_boxes_have_the_priors_of_the_network(tmp_path: Path) -> Non
     module = read(text + layer("TanH", "", "l", "offsets", "offsets"), tmp_path)
     session, fused = Session(), module.clone()
     definition = session.registry.get("tpuc.passes", "append-postprocess")
-    session.manager(session.context()).run(fused, ["fold-constants", definition(post="ssd{score=0.015}")], "optimise")
+    session.manager(session.context()).run(fused, ["fold-constants", definition(post="ssd{score=0.015}")], "optimize")
     wanted = host(fused)(Interpreter(module).run(given), SAMPLE)
     score, box = worst(wanted, reader(fused)(Interpreter(fused).run(given), SAMPLE))
     assert score < 1e-6

@@ -21,8 +21,8 @@ from tpuc_images.placing import Placement
 
 from tests.families import each
 
-CENTRED = ("--pixel-format=rgb", "--mean=127.5", "--scale=0.00784313725490196")
-IMAGENET = (*CENTRED, "--keep-aspect-ratio", "--keep-ratio-mode=short_side_scale")
+CENTERED = ("--pixel-format=rgb", "--mean=127.5", "--scale=0.00784313725490196")
+IMAGENET = (*CENTERED, "--keep-aspect-ratio", "--keep-ratio-mode=short_side_scale")
 FACES = ("--dataset-type=coco", "--metric=best-box{iou=0.4,score=0.5}")
 LETTERBOX = ("--keep-aspect-ratio", "--pad-value=114", "--pad-type=normal", "--pixel-format=bgr")
 TINY = "tflite/mlperf_tiny"
@@ -111,7 +111,7 @@ def test_mnist(mnist_onnx: Path, model_data: Path, capsys: pytest.CaptureFixture
 @each(
     ("file", "options"),
     [
-        ("blazeface", CENTRED),
+        ("blazeface", CENTERED),
         ("ultraface_slim_320", ("--pixel-format=rgb", "--mean=127", "--scale=0.0078125")),
         ("yunet_n_320", ("--pixel-format=bgr",)),
     ],

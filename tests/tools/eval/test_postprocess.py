@@ -38,7 +38,7 @@ LN2, LN3 = math.log(2), math.log(3)
 
 
 def image_box(center: tuple[float, float], size: tuple[float, float]) -> list[float]:
-    """The box in the image: half a size around the centre, then minus the offset, times two, cut at 120 x 96."""
+    """The box in the image: half a size around the center, then minus the offset, times two, cut at 120 x 96."""
     (x, y), (w, h) = center, size
     corners = (2 * (x - w / 2), 2 * (y - h / 2 - 8), 2 * (x + w / 2), 2 * (y + h / 2 - 8))
     return [min(max(value, 0.0), limit) for value, limit in zip(corners, (120, 96, 120, 96), strict=True)]
@@ -147,10 +147,10 @@ def test_yolov8_distributions() -> None:
     assert_found(seen, ([x1, y1, min(x2, 120), min(y2, 96)], 0.5, 0))
 
 
-# SSD: prior with centre (0.3, 0.4) and size (0.2, 0.4); its variances 0.1 and 0.2
+# SSD: prior with center (0.3, 0.4) and size (0.2, 0.4); its variances 0.1 and 0.2
 PRIORS = np.array([[0.2, 0.2, 0.4, 0.6], [0.5, 0.5, 0.6, 0.6]])
 OFFSETS = np.array([[1.0, -0.5, 5 * LN2, 0.0], [0.0, 0.0, 0.0, 0.0]])
-SSD_CENTRE = ((0.3 + 0.1 * 0.2) * 64, (0.4 - 0.05 * 0.4) * 64)
+SSD_CENTER = ((0.3 + 0.1 * 0.2) * 64, (0.4 - 0.05 * 0.4) * 64)
 SSD_SIZE = (2 * 0.2 * 64, 0.4 * 64)
 
 
@@ -161,7 +161,7 @@ def test_ssd_with_priors_from_the_network() -> None:
         "mbox_loc": OFFSETS.reshape(1, -1),
         "mbox_priorbox": np.stack([PRIORS.reshape(-1), variances])[None],
     }
-    box = image_box(SSD_CENTRE, SSD_SIZE)
+    box = image_box(SSD_CENTER, SSD_SIZE)
     assert_found(Ssd()(outputs, SAMPLE), (box, 0.5, 0), (box, 0.25, 1))
 
 
@@ -170,7 +170,7 @@ def test_ssd_with_priors_from_a_file(tmp_path: Path) -> None:
     logits = np.array([[[0, LN2, 0], [50.0, 0, 0]]])
     outputs = {"boxes": OFFSETS[None], "scores": logits}
     seen = Ssd(priors=str(tmp_path / "priors.npy"), softmax=True)(outputs, SAMPLE)
-    assert_found(seen, (image_box(SSD_CENTRE, SSD_SIZE), 0.5, 0), (image_box(SSD_CENTRE, SSD_SIZE), 0.25, 1))
+    assert_found(seen, (image_box(SSD_CENTER, SSD_SIZE), 0.5, 0), (image_box(SSD_CENTER, SSD_SIZE), 0.25, 1))
     with pytest.raises(UsageError, match=r"no output holds prior boxes; write ssd\{priors=FILE.npy\}"):
         Ssd()({"boxes": OFFSETS.reshape(1, -1), "scores": logits}, SAMPLE)
     np.save(tmp_path / "priors.npy", PRIORS[:, :3])
@@ -183,7 +183,7 @@ def test_rows_of_detections() -> None:
     wanted = ([32, 48, 64, 80], 0.75, 0), ([0, 0, 120, 96], 0.5, 1)
     assert_found(DetectionRows()({"out": rows}, SAMPLE), *wanted)
     pixels = np.array([[0, 3, 0.5, 30, 40, 20, 16]])[None, None]
-    seen = DetectionRows(centre=True, pixels=True, background=False)({"out": pixels}, SAMPLE)
+    seen = DetectionRows(center=True, pixels=True, background=False)({"out": pixels}, SAMPLE)
     assert_found(seen, (image_box((30, 40), (20, 16)), 0.5, 3))
 
 
@@ -233,7 +233,7 @@ def test_retinaface() -> None:
 
 
 def test_centernet() -> None:
-    """Of two neighbours the higher is a peak; those of another class and farther ones are peaks as well."""
+    """Of two neighbors the higher is a peak; those of another class and farther ones are peaks as well."""
     heat = np.zeros((1, CLASSES, 16, 16))
     heat[0, 0, 5, 6], heat[0, 0, 5, 7], heat[0, 0, 9, 6], heat[0, 1, 5, 7] = 0.5, 0.75, 0.25, 0.125
     sizes, offsets = np.full((1, 2, 16, 16), 3.0), np.full((1, 2, 16, 16), 0.5)

@@ -68,7 +68,7 @@ def test_aspect_ratio_is_kept_between_bars_of_pixel_zero(tmp_path: Path) -> None
     assert result[0, 0, :, 3].tolist() == [-50, -50, 50, 50, 50, 50, -50, -50]
 
 
-def test_centre_is_cropped_after_the_resize(tmp_path: Path) -> None:
+def test_center_is_cropped_after_the_resize(tmp_path: Path) -> None:
     file = tmp_path / "ramp.png"
     ramp = np.repeat(np.arange(8, dtype=np.uint8)[None, :, None], 8, 0).repeat(3, 2)
     Image.fromarray(ramp).save(file)

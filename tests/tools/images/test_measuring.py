@@ -1,4 +1,4 @@
-"""Our own preprocessing of image files gives the reference accuracies that come with the labelled images."""
+"""Our own preprocessing of image files gives the reference accuracies that come with the labeled images."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tpuc_images.images import read_image
 
 
 @pytest.mark.parametrize(("size", "top1", "top5", "file"), [(128, 34, 49, "mobilenet_v1_0.25_128_bn.onnx")])
-def test_short_side_scaled_and_centre_cropped(size: int, top1: int, top5: int, file: str, model_data: Path) -> None:
+def test_short_side_scaled_and_center_cropped(size: int, top1: int, top5: int, file: str, model_data: Path) -> None:
     short = round(size * 256 / 224)
     said = Preprocess((127.5,), (1 / 127.5,), "rgb", (short, short), True, keep_ratio_mode="short_side_scale")
     options = onnxruntime.SessionOptions()
@@ -20,14 +20,14 @@ def test_short_side_scaled_and_centre_cropped(size: int, top1: int, top5: int, f
     session = onnxruntime.InferenceSession(str(model_data / "onnx" / file), options, ["CPUExecutionProvider"])
     folder = model_data / "data" / "imagenet_eval"
     rows = [line.split("\t") for line in (folder / "labels.tsv").read_text().splitlines()]
-    labelled = [(folder / row[0], int(row[1])) for row in rows if row[1].isdigit()]
+    labeled = [(folder / row[0], int(row[1])) for row in rows if row[1].isdigit()]
     first = fifth = 0
-    for path, label in labelled:
+    for path, label in labeled:
         (scores,) = session.run(None, {session.get_inputs()[0].name: read_image(path, said, (1, 3, size, size))})
         best = np.argsort(-scores.reshape(-1))[:5]
         first += int(best[0] == label)
         fifth += int(label in best)
-    assert (len(labelled), first, fifth) == (60, top1, top5)
+    assert (len(labeled), first, fifth) == (60, top1, top5)
 
 
 def test_a_face_fills_a_stretched_portrait(model_data: Path) -> None:

@@ -45,7 +45,7 @@ def test_shrinking_is_exact_up_to_rounding(data: st.DataObject) -> None:
         assert abs(value - exact) <= Fraction(1, 2) + Fraction(1, 1000)
 
 
-def test_growing_interpolates_between_centres() -> None:
+def test_growing_interpolates_between_centers() -> None:
     assert resize(gray([0, 100]), 1, 4)[0, :, 0].tolist() == [0, 25, 75, 100]
 
 
@@ -66,7 +66,7 @@ def plane(file: Path, shape: tuple[int, int], **said: Any) -> list[list[float]]:
     return read_image(file, Preprocess(pixel_format="gray", **said), (1, 1, *shape))[0, 0].tolist()
 
 
-def test_a_letterbox_stands_at_the_top_left_or_in_the_centre(wide: Path) -> None:
+def test_a_letterbox_stands_at_the_top_left_or_in_the_center(wide: Path) -> None:
     row = [5, 25, 45, 65]
     filled = [114.0] * 4
     said: dict[str, Any] = {"keep_aspect_ratio": True, "pad_value": 114}

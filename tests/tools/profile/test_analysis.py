@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tpuc.api import Engine, LayerCommands, ScalarType, TensorInfo, Unsupported
-from tpuc_profile.analysis import Analysis, PlannedPlace, analyse, by_layer, name_tensors
+from tpuc_profile.analysis import Analysis, PlannedPlace, analyze, by_layer, name_tensors
 
 from tests.tools.profile.programs import ACTIVATIONS, WEIGHTS, Loaded, Move, Work, ddr, lmem
 
@@ -12,7 +12,7 @@ from tests.tools.profile.programs import ACTIVATIONS, WEIGHTS, Loaded, Move, Wor
 @pytest.fixture
 def analysis() -> Analysis:
     loaded = Loaded()
-    return analyse(loaded, loaded.timeline("any"), (WEIGHTS, 100))
+    return analyze(loaded, loaded.timeline("any"), (WEIGHTS, 100))
 
 
 def test_traffic_and_floor(analysis: Analysis) -> None:
@@ -81,7 +81,7 @@ def test_what_the_host_put_there_and_what_is_stored_in_parts() -> None:
         Move(lmem(48, 10), ddr(ACTIVATIONS, 40)),
     )
     loaded = Loaded(program)
-    tensors = analyse(loaded, loaded.timeline("any"), (WEIGHTS, 100)).tensors
+    tensors = analyze(loaded, loaded.timeline("any"), (WEIGHTS, 100)).tensors
     assert [(t.kind, t.start, t.size_bytes, t.born, t.read) for t in tensors] == [
         ("input", ACTIVATIONS, 40, 0, 0),
         ("host", ACTIVATIONS + 256, 40, 0, 10),

@@ -11,8 +11,8 @@ from typing import Any, cast
 import pytest
 from tpuc.api import Chip, Engine, LayerCommands
 from tpuc_driver.cli import main
-from tpuc_profile.analysis import analyse, by_layer, name_tensors
-from tpuc_profile.colours import colours_of
+from tpuc_profile.analysis import analyze, by_layer, name_tensors
+from tpuc_profile.colors import colors_of
 from tpuc_profile.groups import groups_of
 from tpuc_profile.page import page_text
 from tpuc_profile.report import Report
@@ -50,7 +50,7 @@ def report_of(layers: int) -> Report:
         ranges = {engine: tuple(found) for engine, found in own.items()}
         commands.append(LayerCommands(f"block{number // 10}.conv{number}", "tpu.Conv2D", ranges))
     loaded = Loaded(program)
-    analysis = by_layer(analyse(loaded, loaded.timeline("any"), (WEIGHTS, 100)), commands)
+    analysis = by_layer(analyze(loaded, loaded.timeline("any"), (WEIGHTS, 100)), commands)
     reasons = name_tensors(analysis, None)
     chip = SimpleNamespace(
         description=SimpleNamespace(name="chip", clock_hz=1_000_000_000, ddr_base=WEIGHTS),
@@ -228,18 +228,18 @@ def test_it_is_dark_where_the_system_or_the_reader_says_so(
         keep(page, "profile-digits")
 
 
-def test_neighbours_have_different_colours() -> None:
+def test_neighbors_have_different_colors() -> None:
     analysis = report_of(300).analysis
-    colours = colours_of(analysis)
-    assert len(set(colours)) == 12
-    assert all(one != other for one, other in pairwise(colours))
+    colors = colors_of(analysis)
+    assert len(set(colors)) == 12
+    assert all(one != other for one, other in pairwise(colors))
     for engine in Engine:
         steps = [
             step
             for entry, step in zip(analysis.timeline.entries, analysis.steps_of, strict=True)
             if entry.command.engine is engine
         ]
-        assert all(colours[one] != colours[other] for one, other in pairwise(steps) if one != other)
+        assert all(colors[one] != colors[other] for one, other in pairwise(steps) if one != other)
 
 
 def test_what_bounds_a_layer_is_the_engine_that_works_longer() -> None:

@@ -20,7 +20,7 @@ LIGHTS = (10, 20, 30, 40, 50)
 
 
 def film(path: Path, lights: Sequence[int] = LIGHTS) -> Path:
-    """Frames of one grey each, stored without loss."""
+    """Frames of one gray each, stored without loss."""
     writer = cv2.VideoWriter(str(path), cv2.VideoWriter.fourcc(*"FFV1"), 25, (16, 16))
     assert writer.isOpened()
     for light in lights:
@@ -31,7 +31,7 @@ def film(path: Path, lights: Sequence[int] = LIGHTS) -> Path:
 
 @pytest.fixture
 def halved(tmp_path: Path) -> Path:
-    """A map of half of the picture's grey."""
+    """A map of half of the picture's gray."""
     nodes, weights = [node("Mul", "image w", "map")], {"w": np.array([0.5], np.float32)}
     onnx.save(network(nodes, {"image": (1, 1, 16, 16)}, ["map"], weights), tmp_path / "net.onnx")
     return tmp_path / "net.onnx"

@@ -167,7 +167,7 @@ def test_the_parts_of_the_page_lead_to_each_other(chrome: Browser, keep: Keep, t
         assert chosen(page)["shown"] is None
 
 
-def test_head_and_colours(chrome: Browser, keep: Keep, tmp_path: Path) -> None:
+def test_head_and_colors(chrome: Browser, keep: Keep, tmp_path: Path) -> None:
     with chrome.open(written(network(300), tmp_path), dark=True) as page:
         head = "document.querySelector('#layers th').getBoundingClientRect().y"
         before = page.value(head)

@@ -27,7 +27,7 @@ _I64 = ScalarType("i64")
 SCALAR = r"(?:[su]?i\d+|f8E\w+|f16|bf16|tf32|f32|f64|f80|f128|index)"
 """Names of plain element types."""
 
-# A whole type without looking inside: three levels of <> are enough for every quantised tensor. Only ever the key of
+# A whole type without looking inside: three levels of <> are enough for every quantized tensor. Only ever the key of
 # a cache: what is inside is parsed when it is new.
 WHOLE_TYPE = r"(?:[!]?[a-zA-Z][\w.]*+(?:<[^<>]*+(?:<[^<>]*+(?:<[^<>]*+>[^<>]*+)*+>[^<>]*+)*+>)?+)"
 
@@ -132,7 +132,7 @@ class TypeParser(Scanner):
         if isinstance(element, (ScalarType, OpaqueType)):
             return element
         if isinstance(element, (Calibrated, Uniform, UniformPerAxis)):
-            return OpaqueType(self.text[start + 1 : self.pos])  # a lone quantised scalar has no use of its own
+            return OpaqueType(self.text[start + 1 : self.pos])  # a lone quantized scalar has no use of its own
         return element
 
     def _usual_tensor(self) -> TensorType | None:

@@ -139,7 +139,7 @@ def lowering_cell(
 
 def is_composed(registry: Registry, chip: ChipDescription, op: type[Any], within: frozenset[str] = frozenset()) -> bool:
     """True if the op has a legalization to ops that the chip computes, or that are composed themselves."""
-    cell = registry.legalisation(chip, op)
+    cell = registry.legalization(chip, op)
     if cell is None or op.name in within:
         return False
     return all(

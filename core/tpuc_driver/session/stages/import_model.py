@@ -23,7 +23,7 @@ def import_model(configuration: Configuration, path: Path, settings: NetworkSett
         if folder is not None:
             keep_simplified(configuration.registry, path, settings, folder)
     configuration.keep_origin(module, folder)
-    with configuration.clock.timed("optimise"):
+    with configuration.clock.timed("optimize"):
         context = configuration.context({POSTPROCESS: settings.get("post") or ""})
         configuration.manager(context).run_pipeline("top-optimize", module)
     return module

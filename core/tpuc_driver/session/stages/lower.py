@@ -12,7 +12,7 @@ from tpuc.ir import Module
 from tpuc.ir.state import State, keep_states, states_of
 from tpuc.ir.traits import NetworkInput
 from tpuc.schedule import PassManager
-from tpuc.schedule.results import CALIBRATION_TABLE, QUANTISE_TABLE, STORED_INPUTS
+from tpuc.schedule.results import CALIBRATION_TABLE, QUANTIZE_TABLE, STORED_INPUTS
 
 from tpuc_driver.session.border import name_outputs
 from tpuc_driver.session.boundary import Boundary
@@ -52,7 +52,7 @@ def lower(configuration: Configuration, top: Module, recipe: Recipe) -> Staged:
             context.leave(CALIBRATION_TABLE, recipe.calibration_table)
             manager.run_pipeline("calibrate", module)
     if isinstance(recipe.quantize_table, Mapping):
-        context.leave(QUANTISE_TABLE, recipe.quantize_table)
+        context.leave(QUANTIZE_TABLE, recipe.quantize_table)
     with configuration.clock.timed("lower"):
         _run(configuration, manager, module, replace(recipe, boundary=boundary))
     return Staged(module, mode, context.results)
@@ -61,7 +61,7 @@ def lower(configuration: Configuration, top: Module, recipe: Recipe) -> Staged:
 def _run(configuration: Configuration, manager: PassManager, module: Module, recipe: Recipe) -> None:
     registry = configuration.registry
     if isinstance(recipe.quantize_table, Path):
-        definition = registry.get("tpuc.passes", "import-quantise-table")
+        definition = registry.get("tpuc.passes", "import-quantize-table")
         manager.run(module, [definition(table=str(recipe.quantize_table))], "lower")
     names, states = [value.name for value in module.main.outputs], states_of(module)
     manager.run_pipeline("lower", module)

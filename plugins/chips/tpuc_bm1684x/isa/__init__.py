@@ -7,8 +7,8 @@ memory at `lmem(address)`, DDR from 0x1_0000_0000. Shapes are (n, c, h, w), pads
 `Scalar.of(value, dtype)` is an immediate. "Source" below means either of them.
 
 compute
-    Conv             result, result_shape, input, input_shape (c, h, w), weight: Source; operation NORMAL | REQUANTISE |
-                     REQUANTISE_RELU, kernel, stride, pads, dilation, insert, pad_mode, rotate, bias, kernel_zero_point,
+    Conv             result, result_shape, input, input_shape (c, h, w), weight: Source; operation NORMAL | REQUANTIZE |
+                     REQUANTIZE_RELU, kernel, stride, pads, dilation, insert, pad_mode, rotate, bias, kernel_zero_point,
                      pad_value, shift, accumulate
     PoolOrDepthwise  operation DEPTHWISE | AVERAGE | DEPTHWISE_RELU | MAX, result, shape, input, input_size, kernel;
                      stride, pads, dilation, insert, pad_mode, rotate, weight, bias, pad_value, shift, rounding
@@ -17,7 +17,7 @@ compute
                      right; bias, shift, fused_shift, rounding, transpose_left, accumulate
     Arithmetic       operation (ArithmeticOp), shape, result, left; right, third (shift or selected value), rounding,
                      iterations (DIV)
-    Requantise       operation REQUANTISE | FLOAT_REQUANTISE | DEQUANTISE | FLOAT_DEQUANTISE, shape, result, input;
+    Requantize       operation REQUANTIZE | FLOAT_REQUANTIZE | DEQUANTIZE | FLOAT_DEQUANTIZE, shape, result, input;
                      table or multiplier, shift (positive left), zero_point, scale, offset; rounding, source_rounding
     SpecialFunction  operation POLYNOMIAL | EXPONENT | RSQRT, shape, result, input; terms, table
     ScaleBias        shape, result, input, scale; bias, operation MULTIPLY_ADD | SQUARE_SUM | SQUARE_DIFFERENCE
@@ -60,7 +60,7 @@ from tpuc_bm1684x.isa.geometry import lane_address, lmem
 from tpuc_bm1684x.isa.lanes import LaneTransfer, TransferOp
 from tpuc_bm1684x.isa.matmul import MatMul, MatMulOp, SplitMatMul, SplitMatMulOp
 from tpuc_bm1684x.isa.pool import PoolOp, PoolOrDepthwise
-from tpuc_bm1684x.isa.requantise import Requantise, RequantiseOp
+from tpuc_bm1684x.isa.requantize import Requantize, RequantizeOp
 from tpuc_bm1684x.isa.select import CompareOp, CompareSelect
 from tpuc_bm1684x.isa.special import ScaleBias, ScaleOp, SpecialFunction, SpecialOp
 from tpuc_bm1684x.isa.stream import decode_stream, encode_stream
@@ -98,8 +98,8 @@ __all__ = [
     "PoolOp",
     "PoolOrDepthwise",
     "RawCommand",
-    "Requantise",
-    "RequantiseOp",
+    "Requantize",
+    "RequantizeOp",
     "RowGather",
     "RowScatter",
     "Scalar",

@@ -28,9 +28,9 @@ class ConvOp(enum.IntEnum):
 
     NORMAL = 0
     """int8 to int32, or floats"""
-    REQUANTISE = 1
+    REQUANTIZE = 1
     """wrq: int8 to int8 by a common right shift"""
-    REQUANTISE_RELU = 2
+    REQUANTIZE_RELU = 2
     """wrqrelu: the same, clamped to 0..255"""
 
 
@@ -48,7 +48,7 @@ class Conv(WindowInstruction):
 
     `weight` per output channel: [ic / P][kh][kw][P] with P = 64, 32, 1 input channels for int8, f16/bf16, f32, zero
     padded, compact; or an immediate. int8 NORMAL: int32 result; `kernel_zero_point` (immediate, or an int8 table per
-    output channel) is subtracted from the weights. Floats: plus f32 `bias` (1, oc, 1, 1) compact. REQUANTISE: sat((acc
+    output channel) is subtracted from the weights. Floats: plus f32 `bias` (1, oc, 1, 1) compact. REQUANTIZE: sat((acc
     + int16 bias) >> shift), half up. `pad_value`: an immediate, or a compact (1, ic, 1, 2) table of the pad value and
     the inserted value of each channel. `accumulate` adds the old result, which is f32 for float inputs, whatever
     `result` is. `insert`: zeros between input elements. `rotate`: rotates the kernel by 180 degrees.
@@ -60,7 +60,7 @@ class Conv(WindowInstruction):
         operation(ConvOp),
         Tensor("input", "opd0", layout=None, float_sign=0),
         extents("input_shape", "opd0", "chw"),
-        Tensor("result", "res0", sign=lambda conv: conv.operation is not ConvOp.REQUANTISE_RELU),
+        Tensor("result", "res0", sign=lambda conv: conv.operation is not ConvOp.REQUANTIZE_RELU),
         extents("result_shape", "res0"),
         Tensor("weight", "opd1", prec=_input_prec, layout=Layout.COMPACT, immediate=True, float_sign=0),
         WindowInstruction.window_encoding,

@@ -159,8 +159,8 @@ class SplitMatMulOp(enum.IntEnum):
     """Sub-opcodes of MM."""
 
     NORMAL = 1
-    REQUANTISE = 2
-    REQUANTISE_RELU = 3
+    REQUANTIZE = 2
+    REQUANTIZE_RELU = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,7 +169,7 @@ class SplitMatMul(ComputeInstruction):
 
     A matrix of `k` columns is an aligned tensor (rows, ceil(k / w), 1, w), where w is `left_width` or `right_width`.
     NORMAL: f32 with a `bias` row split like the result; or int32 shifted by `shift` (positive left) with `rounding`.
-    REQUANTISE: sat((acc + int16 bias) >> shift), half up. `transpose_left`: left is stored [depth, rows].
+    REQUANTIZE: sat((acc + int16 bias) >> shift), half up. `transpose_left`: left is stored [depth, rows].
     """
 
     table_name = "sMM"
@@ -178,7 +178,7 @@ class SplitMatMul(ComputeInstruction):
         operation(SplitMatMulOp),
         Tensor("left", "opd0", immediate=True, float_sign=0),
         Tensor("right", "opd1", prec=_left_prec, float_sign=0),
-        Tensor("result", "res0", sign=lambda product: product.operation is not SplitMatMulOp.REQUANTISE_RELU),
+        Tensor("result", "res0", sign=lambda product: product.operation is not SplitMatMulOp.REQUANTIZE_RELU),
         Number("rows", "opd0_n"),
         Number("left_pieces", "opd0_c"),
         Number("left_width", "opd0_w"),

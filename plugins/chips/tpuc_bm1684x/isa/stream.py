@@ -20,7 +20,7 @@ from tpuc_bm1684x.isa.gather import Gather, GatherLines
 from tpuc_bm1684x.isa.lanes import LaneTransfer
 from tpuc_bm1684x.isa.matmul import MatMul, SplitMatMul
 from tpuc_bm1684x.isa.pool import PoolOrDepthwise
-from tpuc_bm1684x.isa.requantise import Requantise
+from tpuc_bm1684x.isa.requantize import Requantize
 from tpuc_bm1684x.isa.select import CompareSelect
 from tpuc_bm1684x.isa.special import ScaleBias, SpecialFunction
 from tpuc_bm1684x.isa.system import EndCompute, EndDma, RawCommand
@@ -43,7 +43,7 @@ _COMPUTE: tuple[type[Bm1684xInstruction], ...] = (
     LaneTransfer,
     MatMul,
     PoolOrDepthwise,
-    Requantise,
+    Requantize,
     ScaleBias,
     SpecialFunction,
     SplitMatMul,

@@ -18,7 +18,7 @@ def relu_bounds(result: TensorType, limit: float) -> tuple[float | None, float |
     """The lower and upper bound that a relu must apply in addition to saturation by the result's type; None where
     saturation suffices.
     """
-    if not result.is_quantised:
+    if not result.is_quantized:
         return 0.0, limit if limit > 0 else None
     stored = integer_bounds(result, False, limit)
     low, high = integer_bounds(result, True, limit)

@@ -9,7 +9,7 @@ from tpuc_ops.integers import zero_point
 from tpuc_ops.quant.arithmetic import Rounding
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
-from tpuc_bm1684x.isa import ArithmeticOp, DType, Operand, Requantise, RequantiseOp, Scalar
+from tpuc_bm1684x.isa import ArithmeticOp, DType, Operand, Requantize, RequantizeOp, Scalar
 from tpuc_bm1684x.kernels.activation import emit_relu
 from tpuc_bm1684x.kernels.common import zero_point_refusal
 from tpuc_bm1684x.kernels.elementwise import ElementwiseKernel, arithmetic
@@ -24,12 +24,12 @@ class BinaryKernel(ElementwiseKernel):
     def refuse(self, node: Node) -> str | None:
         if len(node.operand_types) != 2:
             return f"two operands, this one has {len(node.operand_types)}"
-        if any(factor != 1.0 for factor in getattr(node.op, "coeff", None) or ()) and not node.result_type.is_quantised:
+        if any(factor != 1.0 for factor in getattr(node.op, "coeff", None) or ()) and not node.result_type.is_quantized:
             return "coefficients other than 1 have no kernel"
         return super().refuse(node)
 
     def needed(self, node: Node) -> tuple[tuple[str, int], ...]:
-        return (("left", 2), ("right", 2)) if node.result_type.is_quantised else ()
+        return (("left", 2), ("right", 2)) if node.result_type.is_quantized else ()
 
 
 class SumKernel(BinaryKernel):
@@ -41,7 +41,7 @@ class SumKernel(BinaryKernel):
     """
 
     def refuse(self, node: Node) -> str | None:
-        if node.result_type.is_quantised and len(node.op.rshifts) != 1:
+        if node.result_type.is_quantized and len(node.op.rshifts) != 1:
             if len(node.op.rshifts) - len(node.operand_types) not in (0, 1):
                 return f"one shift, one per operand, or one more; there are {len(node.op.rshifts)}"
             points = zero_point_refusal([*node.operand_types, node.result_type])
@@ -50,7 +50,7 @@ class SumKernel(BinaryKernel):
         return super().refuse(node)
 
     def needed(self, node: Node) -> tuple[tuple[str, int], ...]:
-        if node.result_type.is_quantised and len(node.op.rshifts) == 1:
+        if node.result_type.is_quantized and len(node.op.rshifts) == 1:
             return (("left", 4), ("right", 4))
         return super().needed(node)
 
@@ -60,7 +60,7 @@ class SumKernel(BinaryKernel):
         subtracts = node.op.name == "tpu.Sub"
         if subtracts and node.op.is_reverse:
             sources.reverse()
-        if not node.result_type.is_quantised:
+        if not node.result_type.is_quantized:
             operation = ArithmeticOp.SUB if subtracts else ArithmeticOp.ADD
             arithmetic(asm, operation, shape, result, *sources)
         elif len(node.op.rshifts) == 1:
@@ -138,12 +138,12 @@ class MulKernel(BinaryKernel):
     """
 
     def refuse(self, node: Node) -> str | None:
-        if node.result_type.is_quantised and node.op.quant_mode != "MultiplierShift":
+        if node.result_type.is_quantized and node.op.quant_mode != "MultiplierShift":
             return f"only quant_mode MultiplierShift, this one is {node.op.quant_mode}"
         return super().refuse(node)
 
     def needed(self, node: Node) -> tuple[tuple[str, int], ...]:
-        if not node.result_type.is_quantised:
+        if not node.result_type.is_quantized:
             return ()
         names = zip(("left", "right"), node.operand_types, strict=True)
         return (("product", 4), *((name, 2) for name, type_ in names if zero_point(type_)))
@@ -151,19 +151,19 @@ class MulKernel(BinaryKernel):
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
         shape, result = placed.result.shape, operand(placed.result)
         left, right = self.sources(node, placed, asm)
-        if not node.result_type.is_quantised:
+        if not node.result_type.is_quantized:
             arithmetic(asm, ArithmeticOp.MUL, shape, result, left, right)
         else:
             product = Operand(placed.scratch["product"].address, DType.INT32)
             first, second = node.operand_types
-            left = centred(left, zero_point(first), placed, "left", asm)
-            right = centred(right, zero_point(second), placed, "right", asm)
+            left = centered(left, zero_point(first), placed, "left", asm)
+            right = centered(right, zero_point(second), placed, "right", asm)
             arithmetic(asm, ArithmeticOp.MUL, shape, product, left, right)
-            emit_requantise(node, product, placed.result, asm)
+            emit_requantize(node, product, placed.result, asm)
         emit_relu(node, placed.result, asm)
 
 
-def centred(source: Operand, point: int, placed: PlacedTile, name: str, asm: Bm1684xAssembler) -> Operand:
+def centered(source: Operand, point: int, placed: PlacedTile, name: str, asm: Bm1684xAssembler) -> Operand:
     """`source` minus its zero point, in the 16-bit scratch buffer `name`; `source` itself for zero point 0."""
     if not point:
         return source
@@ -172,7 +172,7 @@ def centred(source: Operand, point: int, placed: PlacedTile, name: str, asm: Bm1
     return target
 
 
-def emit_requantise(node: Node, source: Operand, result: LocalTensor, asm: Bm1684xAssembler) -> None:
+def emit_requantize(node: Node, source: Operand, result: LocalTensor, asm: Bm1684xAssembler) -> None:
     """Requantize by the op's multiplier, shift and rounding; `source` has the result's layout."""
     op: Any = node.op
     emit_rescale(source, result, zero_point(node.result_type), op.multiplier, op.rshift, Rounding(op.round_mode), asm)
@@ -189,8 +189,8 @@ def emit_rescale(
 ) -> None:
     """Requantize (RQDQ) by one multiplier, shift and zero point; `source` has 16 or 32 bits."""
     asm.record(
-        Requantise(
-            operation=RequantiseOp.REQUANTISE,
+        Requantize(
+            operation=RequantizeOp.REQUANTIZE,
             shape=result.shape,
             result=operand(result),
             input=source,

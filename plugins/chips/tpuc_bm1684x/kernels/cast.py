@@ -31,8 +31,8 @@ from tpuc_bm1684x.isa import (
     DType,
     LaneTransfer,
     Operand,
-    Requantise,
-    RequantiseOp,
+    Requantize,
+    RequantizeOp,
     Scalar,
     TransferOp,
 )
@@ -57,9 +57,9 @@ class CastKernel(TileKernel[tpu.Cast, Bm1684xAssembler]):
 
     def refuse(self, node: Node) -> str | None:
         source, result = node.operand_types[0], node.result_type
-        if source.is_quantised and result.is_quantised:
+        if source.is_quantized and result.is_quantized:
             return "operand or result must be a float, both are quantized"
-        wide = next((one for one in (source, result) if one.is_quantised and one.storage.bits == _WIDE), None)
+        wide = next((one for one in (source, result) if one.is_quantized and one.storage.bits == _WIDE), None)
         if wide is not None and (wide is result or (wide.uniform.scale, wide.uniform.zero_point) != (1, 0)):
             return "32-bit integers must have scale 1 and zero point 0, and be cast to floats"
         return None
@@ -116,11 +116,11 @@ class CastKernel(TileKernel[tpu.Cast, Bm1684xAssembler]):
             convert(asm, shape, result, source)
             return
         middle = Operand(placed.scratch["f32"].address, DType.F32) if "f32" in placed.scratch else None
-        if node.operand_types[0].is_quantised:
+        if node.operand_types[0].is_quantized:
             uniform = node.operand_types[0].uniform
             asm.record(
-                Requantise(
-                    operation=RequantiseOp.FLOAT_DEQUANTISE,
+                Requantize(
+                    operation=RequantizeOp.FLOAT_DEQUANTIZE,
                     shape=shape,
                     result=middle or result,
                     input=source,
@@ -136,7 +136,7 @@ class CastKernel(TileKernel[tpu.Cast, Bm1684xAssembler]):
             assert middle is not None
             near, rest = (Operand(placed.scratch[name].address, DType.F32) for name in ("near", "rest"))
             source = _quotients(node.result_type.uniform, shape, source, (near, rest, middle), asm)
-        elif node.result_type.is_quantised:
+        elif node.result_type.is_quantized:
             assert middle is not None
             uniform = node.result_type.uniform
             factor = Scalar.of(float(np.float32(1.0 / uniform.scale)), DType.F32)
@@ -159,7 +159,7 @@ _UPPER_BITS = np.uint32(0xFFFFFC00)
 
 
 def _divides(node: Node[tpu.Cast]) -> bool:
-    return not node.operand_types[0].is_quantised and node.op.divides(node.result_type)
+    return not node.operand_types[0].is_quantized and node.op.divides(node.result_type)
 
 
 def _quotients(
@@ -218,6 +218,6 @@ def _is_transposed(node: Node, shape: Shape4) -> bool:
 def _needs_f32(node: Node) -> bool:
     """True when the cast needs an f32 buffer: for scaling before an integer result, or when neither type is f32."""
     types = (dtype_of(node.operand_types[0].storage), dtype_of(node.result_type.storage))
-    if node.result_type.is_quantised:
+    if node.result_type.is_quantized:
         return True
     return DType.F32 not in types and types[0] is not types[1]

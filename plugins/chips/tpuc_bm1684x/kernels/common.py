@@ -82,7 +82,7 @@ def _extents(node: Node, axes: Sequence[int]) -> tuple[int, int, int]:
 def zero_point_refusal(types: Sequence[TensorType]) -> str | None:
     """The refusal of integers with zero points, None if there are none."""
     for type_ in types:
-        if type_.is_quantised and zero_point(type_):
+        if type_.is_quantized and zero_point(type_):
             return f"zero points must be 0, this one is {zero_point(type_)}"
     return None
 

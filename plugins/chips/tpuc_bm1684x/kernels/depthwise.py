@@ -86,20 +86,20 @@ class DepthwiseConvKernel(PerChannelKernel[Bm1684xAssembler]):
             names.append(PackedConstant("rest", ("c",)))
         if node.operand_types[2] is not ABSENT:
             names.append(PackedConstant("bias", ("c",), alignment=4))
-        if self.product(node).requantises:
-            names.append(PackedConstant("requantise", ("c",), alignment=RECORD_ALIGNMENT))
+        if self.product(node).requantizes:
+            names.append(PackedConstant("requantize", ("c",), alignment=RECORD_ALIGNMENT))
         return names
 
     def constant_shape(self, node: Node, name: str, tile: Tile) -> tuple[int, int]:
         channels = tile.size("c")
         taps = node.op.window().taps * (1 if _is_wide(node) else node.operand_types[1].storage.bits // 8)
-        size = {"filter": taps, "rest": taps, "bias": 4, "requantise": COMPACT_BYTES}[name]
+        size = {"filter": taps, "rest": taps, "bias": 4, "requantize": COMPACT_BYTES}[name]
         return min(channels, LANES), slots_of(channels) * size
 
     def pack(self, node: Node, name: str, tile: Tile, arrays: Sequence[Array | None]) -> Array:
         c0, c1 = tile.range("c")
         channels = node.result_type.dims[1]
-        if name == "requantise":
+        if name == "requantize":
             return self.product(node).records((c0, c1), zero_point(node.result_type))
         array = arrays[2] if name == "bias" else self.filter_array(node, arrays)
         assert array is not None
@@ -111,13 +111,13 @@ class DepthwiseConvKernel(PerChannelKernel[Bm1684xAssembler]):
         return by_lane(array.reshape(channels, -1)[c0:c1])
 
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
-        if not self.product(node).requantises:
+        if not self.product(node).requantizes:
             (box, *_) = self.reads(node, self.space(node), tile)
             assert box is not None
             return widening_scratch(node, box.shape, tile_shape(tile))
         size = Bm1684xLmem().tensor_bytes("aligned", tile_shape(tile), 4)
         wide = (Scratch("rest_sum", size), Scratch("whole_sum", size)) if _is_wide(node) else ()
-        return (Scratch("sum", size), *wide, *self.product(node).requantise_scratch(node, tile))
+        return (Scratch("sum", size), *wide, *self.product(node).requantize_scratch(node, tile))
 
     @staticmethod
     def _with_rest(placed: PlacedTile, sums: PoolOrDepthwise, asm: Bm1684xAssembler) -> Operand:
@@ -133,7 +133,7 @@ class DepthwiseConvKernel(PerChannelKernel[Bm1684xAssembler]):
         product = self.product(node)
         x, result = placed.operand(0), placed.result
         wide = Widened.of(placed, asm)
-        target = Operand(placed.scratch["sum"].address, DType.INT32) if product.requantises else wide.result
+        target = Operand(placed.scratch["sum"].address, DType.INT32) if product.requantizes else wide.result
         bias = placed.constants.get("bias")
         kind = DType.INT8 if _is_wide(node) else dtype_of(node.operand_types[1].storage)
         is_padded = any((*product.pads, *product.inserts))
@@ -155,8 +155,8 @@ class DepthwiseConvKernel(PerChannelKernel[Bm1684xAssembler]):
         asm.record(sums)
         if _is_wide(node):
             target = self._with_rest(placed, sums, asm)
-        if product.requantises:
-            product.requantise(node, placed, target, asm)
+        if product.requantizes:
+            product.requantize(node, placed, target, asm)
         wide.finish(placed, asm)
         emit_relu(node, result, asm)
 

@@ -35,7 +35,7 @@ def pack_filter(filters: Array, packing: int) -> Array:
     return by_lane(packed.reshape(oc, -1))
 
 
-def requantise_records(multipliers: Sequence[int], right_shifts: Sequence[int], zero_point: int) -> Array:
+def requantize_records(multipliers: Sequence[int], right_shifts: Sequence[int], zero_point: int) -> Array:
     """Records {multiplier, left shift, zero point} of `COMPACT_BYTES` each, by lane."""
     records = np.zeros((len(multipliers), RECORD_WORDS), np.int32)
     records[:, 0] = multipliers
@@ -45,7 +45,7 @@ def requantise_records(multipliers: Sequence[int], right_shifts: Sequence[int], 
 
 
 def float_records(scales: Sequence[float], offset: float) -> Array:
-    """Records {scale, offset}, in the size of those of `requantise_records`, by lane."""
+    """Records {scale, offset}, in the size of those of `requantize_records`, by lane."""
     records = np.zeros((len(scales), RECORD_WORDS), np.float32)
     records[:, 0] = scales
     records[:, 1] = offset
@@ -58,7 +58,7 @@ def record_scratch(channels: int) -> Scratch:
 
 
 def spread_records(placed: PlacedTile, asm: Bm1684xAssembler) -> int:
-    """Move each record of the constant `requantise` to its own vector; returns the address of the table."""
+    """Move each record of the constant `requantize` to its own vector; returns the address of the table."""
     table = placed.scratch["records"].address
     vector = RECORD_BYTES // 4
     asm.record(
@@ -66,7 +66,7 @@ def spread_records(placed: PlacedTile, asm: Bm1684xAssembler) -> int:
             operation=ArithmeticOp.COPY,
             shape=(1, placed.result.shape[1], 1, RECORD_WORDS),
             result=Operand(table, DType.INT32, (0, vector, vector, 1)),
-            left=Operand(placed.constants["requantise"].address, DType.INT32, (0, RECORD_WORDS, RECORD_WORDS, 1)),
+            left=Operand(placed.constants["requantize"].address, DType.INT32, (0, RECORD_WORDS, RECORD_WORDS, 1)),
         )
     )
     return table

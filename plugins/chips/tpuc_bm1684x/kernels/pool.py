@@ -13,7 +13,7 @@ from tpuc_ops.quant.arithmetic import Rounding
 from tpuc_ops.window import pair, spatial
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
-from tpuc_bm1684x.isa import DType, Operand, PoolOp, PoolOrDepthwise, Requantise, RequantiseOp, Scalar
+from tpuc_bm1684x.isa import DType, Operand, PoolOp, PoolOrDepthwise, Requantize, RequantizeOp, Scalar
 from tpuc_bm1684x.kernels.activation import emit_relu
 from tpuc_bm1684x.kernels.common import parallel_axes, window_limits, window_refusal, zero_point_refusal
 from tpuc_bm1684x.kernels.product import padding_value
@@ -89,8 +89,8 @@ class PoolKernel(TileKernel[tpu.Pool2D, Bm1684xAssembler]):
         )
         if target is not wide.result:
             asm.record(
-                Requantise(
-                    operation=RequantiseOp.FLOAT_REQUANTISE,
+                Requantize(
+                    operation=RequantizeOp.FLOAT_REQUANTIZE,
                     shape=result.shape,
                     result=wide.result,
                     input=target,

@@ -29,7 +29,7 @@ from tpuc_ops.integers import zero_point
 from tpuc_ops.quant.arithmetic import Rounding
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
-from tpuc_bm1684x.isa import Arithmetic, ArithmeticOp, Conv, DType, Layout, Operand, Requantise, RequantiseOp, Scalar
+from tpuc_bm1684x.isa import Arithmetic, ArithmeticOp, Conv, DType, Layout, Operand, Requantize, RequantizeOp, Scalar
 from tpuc_bm1684x.isa.geometry import LANES, round_up
 from tpuc_bm1684x.kernels.activation import emit_relu
 from tpuc_bm1684x.kernels.common import parallel_axes, window_limits, window_refusal
@@ -40,7 +40,7 @@ from tpuc_bm1684x.kernels.packing import (
     float_records,
     pack_filter,
     record_scratch,
-    requantise_records,
+    requantize_records,
     slots_of,
     spread_records,
 )
@@ -58,9 +58,9 @@ class Product(tiles.Product):
     rounding: Rounding = Rounding.HALF_UP
 
     @property
-    def requantisation_op(self) -> RequantiseOp:
+    def requantization_op(self) -> RequantizeOp:
         """The command that requantizes sums to bytes."""
-        return RequantiseOp.FLOAT_REQUANTISE if self.scales else RequantiseOp.REQUANTISE
+        return RequantizeOp.FLOAT_REQUANTIZE if self.scales else RequantizeOp.REQUANTIZE
 
     def records(self, channels: tuple[int, int], zero_point: int) -> Array:
         """Its parameters for a range of output channels, by lane. With float scales, the zero point is added after
@@ -68,22 +68,22 @@ class Product(tiles.Product):
         """
         if self.scales:
             return float_records(self.factors(channels), 0.0)
-        return requantise_records(*self.requantisation(channels), zero_point)
+        return requantize_records(*self.requantization(channels), zero_point)
 
-    def requantise_scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
-        """Scratch buffers of `requantise`: the records, and the whole numbers to which a zero point is added."""
+    def requantize_scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
+        """Scratch buffers of `requantize`: the records, and the whole numbers to which a zero point is added."""
         records = record_scratch(tile.size("c"))
         if not (self.scales and zero_point(node.result_type)):
             return (records,)
         return (records, Scratch("whole", Bm1684xLmem().tensor_bytes("aligned", tile_shape(tile), 2)))
 
-    def requantise(self, node: Node, placed: PlacedTile, sums: Operand, asm: Bm1684xAssembler) -> None:
+    def requantize(self, node: Node, placed: PlacedTile, sums: Operand, asm: Bm1684xAssembler) -> None:
         """Requantize int32 sums to the result."""
         shape, result = placed.result.shape, operand(placed.result)
         whole = Operand(placed.scratch["whole"].address, DType.INT16) if "whole" in placed.scratch else result
         asm.record(
-            Requantise(
-                operation=self.requantisation_op,
+            Requantize(
+                operation=self.requantization_op,
                 shape=shape,
                 result=whole,
                 input=sums,
@@ -130,8 +130,8 @@ class ProductKernel(WindowKernel[Bm1684xAssembler]):
         names = [PackedConstant("filter", ("c", "k"))]
         if product.has_bias:
             names.append(PackedConstant("bias", ("c",), alignment=4))
-        if product.requantises:
-            names.append(PackedConstant("requantise", ("c",), alignment=RECORD_ALIGNMENT))
+        if product.requantizes:
+            names.append(PackedConstant("requantize", ("c",), alignment=RECORD_ALIGNMENT))
         return names
 
     def constant_shape(self, node: Node, name: str, tile: Tile) -> tuple[int, int]:
@@ -139,7 +139,7 @@ class ProductKernel(WindowKernel[Bm1684xAssembler]):
         lanes, slots = min(channels, LANES), slots_of(channels)
         if name == "bias":
             return lanes, slots * 4
-        if name == "requantise":
+        if name == "requantize":
             return lanes, slots * COMPACT_BYTES
         taps = self.product(node).kernel[0] * self.product(node).kernel[1]
         depth = round_up(tile.size("k"), self._packing(node))
@@ -148,7 +148,7 @@ class ProductKernel(WindowKernel[Bm1684xAssembler]):
     def pack(self, node: Node, name: str, tile: Tile, arrays: Sequence[Array | None]) -> Array:
         product = self.product(node)
         c0, c1 = tile.range("c")
-        if name == "requantise":
+        if name == "requantize":
             return product.records((c0, c1), zero_point(node.result_type))
         if name == "bias":
             bias = arrays[2]
@@ -163,15 +163,15 @@ class ProductKernel(WindowKernel[Bm1684xAssembler]):
         return tile.range("k")
 
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
-        if not self.product(node).requantises and not self._has_wide_sums(node, tile):
+        if not self.product(node).requantizes and not self._has_wide_sums(node, tile):
             return ()
         shape = (tile.size("n"), tile.size("c"), tile.size("h"), tile.size("w"))
         size = Bm1684xLmem().tensor_bytes("aligned", shape, 4)
         buffers = [Scratch("sum", size)]
         if self._integer(node) and self.product(node).has_bias:
             buffers.append(Scratch("biased", size))  # adding in place takes twice as long
-        if self.product(node).requantises:
-            buffers += self.product(node).requantise_scratch(node, tile)
+        if self.product(node).requantizes:
+            buffers += self.product(node).requantize_scratch(node, tile)
         return buffers
 
     def _has_wide_sums(self, node: Node, tile: Tile) -> bool:
@@ -199,8 +199,8 @@ class ProductKernel(WindowKernel[Bm1684xAssembler]):
                 )
             )
             target = total
-        if product.requantises:
-            product.requantise(node, placed, target, asm)
+        if product.requantizes:
+            product.requantize(node, placed, target, asm)
         elif target.dtype is not operand(result).dtype:
             asm.record(Arithmetic(operation=ArithmeticOp.CAST, shape=result.shape, result=operand(result), left=target))
         self.activate(node, result, asm)

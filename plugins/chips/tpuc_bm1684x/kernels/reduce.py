@@ -11,7 +11,7 @@ from tpuc_ops.integers import is_integer, zero_point
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import ArithmeticOp, DType, Operand, PoolOp, PoolOrDepthwise, Scalar
 from tpuc_bm1684x.isa.geometry import LANES
-from tpuc_bm1684x.kernels.binary import emit_requantise
+from tpuc_bm1684x.kernels.binary import emit_requantize
 from tpuc_bm1684x.kernels.common import (
     FEW_LANES,
     SHORT_RUN,
@@ -94,7 +94,7 @@ class ReduceKernel(TileKernel[tpu.Reduce, Bm1684xAssembler]):
             if zeros:
                 offset = Scalar.of(-zeros, DType.INT32)
                 arithmetic(asm, ArithmeticOp.ADD, placed.result.shape, total, total, offset)
-            emit_requantise(node, total, placed.result, asm)
+            emit_requantize(node, total, placed.result, asm)
             return
         wide = Widened.none(placed) if node.op.mode in _MAXIMA else Widened.of(placed, asm)
         source = self._prepare(node, wide.input, placed, asm) if node.op.mode in _PREPARED else wide.input

@@ -10,7 +10,7 @@ from tpuc.api import F32, Lowering, LoweringBuilder, LoweringNode, Value
 from tpuc_chip_parts.lowering import is_stated, learned_scales
 from tpuc_chip_parts.transposed import reaching
 from tpuc_ops import top, tpu
-from tpuc_ops.quant.products import quantise_product
+from tpuc_ops.quant.products import quantize_product
 
 from tpuc_bm1684x.lowerings.common import ALL, Array, float_weight, has_zero_points
 from tpuc_bm1684x.lowerings.sums import scaled_sums
@@ -52,15 +52,15 @@ class DeconvAny(Lowering[top.Deconv]):
         if has_zero_points(source.tensor) or (is_stated(node) and learned is None):
             wide = source.tensor.with_element(F32).at(None)
             source = build(tpu.Cast(with_scale=True), [source], wide, f"{node.name}_f32")
-        if not source.tensor.is_quantised:
+        if not source.tensor.is_quantized:
             operands = [source, *node.operands[1:]]
             depthwise = filters.shape[:2] == (1, op.group) and op.group > 1
             element = "f32" if depthwise else source.tensor.storage.name  # depthwise the chip computes in f32
             if element != "f32" or op is not node.op:
                 operands[1] = float_weight(build, "filter", filters, element)
             return [build(lowered, operands, node.float_result_type())]
-        result = node.quantised_result_type()
-        product = quantise_product(op.turned(filters), bias, source.tensor.uniform, result.uniform, learned=learned)
+        result = node.quantized_result_type()
+        product = quantize_product(op.turned(filters), bias, source.tensor.uniform, result.uniform, learned=learned)
         stored = _turned_back(product.filters, op.group)
         operands = [source, build.weight("filter_i8", stored, "si8"), build.none()]
         if product.bias is not None:

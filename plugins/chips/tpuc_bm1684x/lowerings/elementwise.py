@@ -116,7 +116,7 @@ class SumInt8(BinaryInt8):
 
     def lower_two(self, node: LoweringNode[top.Add | top.Sub], build: LoweringBuilder) -> Sequence[Value]:
         op = node.op
-        result = node.quantised_result_type()
+        result = node.quantized_result_type()
         values, scales = self.operands(node, build)
         coefficients = op.coeff or (1.0,) * len(values)
         if self.is_swapped(node):
@@ -172,7 +172,7 @@ class MulInt8(BinaryInt8):
     many = MulFloat()
 
     def lower_two(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        result = node.quantised_result_type()
+        result = node.quantized_result_type()
         values, scales = self.operands(node, build)
         wide = needs_wide(node, *(value.tensor for value in values), result)
         multiplier, shift = (decompose_search if wide else decompose8)(math.prod(scales) / result.uniform.scale)
@@ -188,7 +188,7 @@ class MulConstInt8(Lowering[top.MulConst]):
     """Rescales by constant * Sx / Sy, as a multiplier and a shift."""
 
     def lower(self, node: LoweringNode[top.MulConst], build: LoweringBuilder) -> Sequence[Value]:
-        result = node.quantised_result_type()
+        result = node.quantized_result_type()
         multiplier, shift = decompose_rescale(node, node.operands[0].tensor, result, node.op.const_val)
         scale = tpu.MulShift(multiplier=multiplier, rshift=shift)
         if not node.op.do_relu:

@@ -7,7 +7,7 @@ from typing import Any
 
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Op, TensorType, Value, numpy_dtype
 from tpuc_ops import top, tpu
-from tpuc_ops.quant.arithmetic import Rounding, quantise_float
+from tpuc_ops.quant.arithmetic import Rounding, quantize_float
 
 from tpuc_bm1684x.lowerings.common import ALL, decompose_rescale, float_operands
 from tpuc_bm1684x.lowerings.table import TABLE
@@ -19,9 +19,9 @@ class ExtremeAny(Lowering[Any]):
     """Rescales integers to the result's scale, then combines stored values pairwise."""
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        quantised = any(value.tensor.is_quantised for value in node.operands)
-        type_ = node.quantised_result_type() if quantised else node.float_result_type()
-        values = _rescaled(node, type_, build) if quantised else float_operands(node, build)
+        quantized = any(value.tensor.is_quantized for value in node.operands)
+        type_ = node.quantized_result_type() if quantized else node.float_result_type()
+        values = _rescaled(node, type_, build) if quantized else float_operands(node, build)
         op: Op = tpu.Max() if isinstance(node.op, top.Max) else tpu.Min()
         total = values[0]
         for index, value in enumerate(values[1:], 1):
@@ -38,7 +38,7 @@ def _rescaled(node: LoweringNode, type_: TensorType, build: LoweringBuilder) -> 
     for index, (value, constant) in enumerate(zip(node.operands, node.constants, strict=True)):
         if constant is not None:
             rounding = Rounding.HALF_AWAY_FROM_ZERO
-            stored = quantise_float(constant, uniform.scale, uniform.zero_point, rounding, dtype)
+            stored = quantize_float(constant, uniform.scale, uniform.zero_point, rounding, dtype)
             value = build.weight(f"operand{index}_i8", stored, "ui8" if type_.storage.is_unsigned else "si8")
         elif value.tensor.element != type_.element:
             multiplier, shift = decompose_rescale(node, value.tensor, type_)

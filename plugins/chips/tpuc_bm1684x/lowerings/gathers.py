@@ -52,7 +52,7 @@ class Gathering(Lowering[Any]):
             type_ = table.tensor.at(None)
             rows = reshaped(build, table, view, f"{node.name}_table")
         else:
-            type_ = node.quantised_result_type() if node.mode in INTEGERS else node.float_result_type()
+            type_ = node.quantized_result_type() if node.mode in INTEGERS else node.float_result_type()
             rows = stored_weight(build, "table", table.reshape(view), type_.with_shape(view))
         result = type_.with_shape((view[0], places.tensor.dims[1], view[2]))
         value = build(tpu.GatherRows(), [rows, places], result, f"{node.name}_gathered")

@@ -29,7 +29,7 @@ def lower_computed(node: LoweringNode[top.MatMul], build: LoweringBuilder) -> Se
     lowered = tpu.MatMul(right_transpose=op.right_transpose)
     if bias is None:
         lowered = dataclasses.replace(lowered, do_relu=op.do_relu, relu_limit=op.relu_limit)
-    if result.is_quantised:
+    if result.is_quantized:
         factor = left.tensor.uniform.scale * right.tensor.uniform.scale / result.uniform.scale
         multiplier, shift = decompose_search(factor)
         lowered = dataclasses.replace(lowered, multipliers=(multiplier,), rshifts=(shift,), round_mode="HalfUp")
@@ -58,18 +58,18 @@ def _operands(node: LoweringNode, build: LoweringBuilder) -> tuple[tuple[Value, 
     """Both operands in one element type, and the type of the result."""
     pairs = list(zip(node.operands[:2], node.constants[:2], strict=True))
     computed = [value for value, constant in pairs if constant is None]
-    quantised = [value.tensor for value in computed if value.tensor.is_quantised]
+    quantized = [value.tensor for value in computed if value.tensor.is_quantized]
     with_bias = len(node.constants) > 2 and node.constants[2] is not None
-    if len(quantised) == 2 and not with_bias:
-        result = node.quantised_result_type()
-        if not has_zero_points(*quantised):
+    if len(quantized) == 2 and not with_bias:
+        result = node.quantized_result_type()
+        if not has_zero_points(*quantized):
             return (node.operands[0], node.operands[1]), result
     result = node.float_result_type()
     values: list[Value] = []
     for index, (value, constant) in enumerate(pairs):
         if constant is not None:
             value = float_weight(build, f"operand{index}", constant.reshape(_shapes(node)[index]), result.storage.name)
-        elif value.tensor.is_quantised:
+        elif value.tensor.is_quantized:
             wide = value.tensor.with_element(F32).at(None)
             value = build(tpu.Cast(with_scale=True), [value], wide, f"{node.name}_operand{index}")
         values.append(value)

@@ -34,7 +34,7 @@ class AddConstInt8(Lowering[Any]):
     """
 
     def lower(self, node: LoweringNode[top.AddConst | top.SubConst], build: LoweringBuilder) -> Sequence[Value]:
-        result = node.quantised_result_type()
+        result = node.quantized_result_type()
         factor, constant = as_sum(node.op)
         multiplier, shift, stored = _fixed_point(node, factor, constant, result)
         lowered = tpu.AddConst(

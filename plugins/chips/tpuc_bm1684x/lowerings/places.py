@@ -9,7 +9,7 @@ import numpy as np
 from tpuc.api import ElementType, LoweringBuilder, LoweringNode, TensorType, Value, numpy_dtype
 from tpuc_chip_parts.held import held
 from tpuc_ops import tpu
-from tpuc_ops.quant.arithmetic import Rounding, quantise_float
+from tpuc_ops.quant.arithmetic import Rounding, quantize_float
 
 from tpuc_bm1684x.lowerings.common import INTEGERS, Array, decompose_rescale, float_weight
 from tpuc_bm1684x.operands import MAX_EXTENT
@@ -35,8 +35,8 @@ def common_element(node: LoweringNode, indices: Sequence[int]) -> ElementType:
     types = [node.operands[index].tensor for index in indices if node.constants[index] is None]
     if types and len({type_.element for type_ in types}) == 1:
         return types[0].element
-    if node.mode in INTEGERS and all(type_.is_quantised for type_ in types):
-        return node.quantised_result_type().element
+    if node.mode in INTEGERS and all(type_.is_quantized for type_ in types):
+        return node.quantized_result_type().element
     return node.float_result_type().element
 
 
@@ -52,7 +52,7 @@ def as_element(
     type_ = value.tensor
     if type_.element != element:
         name = f"{node.name}_operand{index}"
-        if type_.is_quantised and wanted.is_quantised:
+        if type_.is_quantized and wanted.is_quantized:
             multiplier, shift = decompose_rescale(node, type_, wanted)
             value = build(tpu.MulShift(multiplier=multiplier, rshift=shift), [value], wanted, name)
         else:
@@ -62,7 +62,7 @@ def as_element(
 
 def stored_weight(build: LoweringBuilder, suffix: str, array: Array, type_: TensorType) -> Value:
     """Create a constant in the stored type of `type_`."""
-    if not type_.is_quantised:
+    if not type_.is_quantized:
         return float_weight(build, suffix, array, type_.storage.name)
     dtype = numpy_dtype(type_.storage)
     name = {"int8": "si8", "uint8": "ui8"}[np.dtype(dtype).name]
@@ -71,11 +71,11 @@ def stored_weight(build: LoweringBuilder, suffix: str, array: Array, type_: Tens
 
 def stored_values(array: Array, type_: TensorType) -> Array:
     """Real values converted to the stored type of `type_`; overflow of a float type becomes its largest number."""
-    if not type_.is_quantised:
+    if not type_.is_quantized:
         return held(array, type_.storage).astype(np.float32)
     uniform = type_.uniform
     dtype = numpy_dtype(type_.storage)
-    return quantise_float(array, uniform.scale, uniform.zero_point, Rounding.HALF_AWAY_FROM_ZERO, dtype)
+    return quantize_float(array, uniform.scale, uniform.zero_point, Rounding.HALF_AWAY_FROM_ZERO, dtype)
 
 
 def whole(constant: Array, extent: int) -> Array:

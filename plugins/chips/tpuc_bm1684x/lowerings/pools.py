@@ -63,7 +63,7 @@ class PoolLowering(Lowering[Any]):
 
     def plane(self, node: LoweringNode, build: LoweringBuilder) -> Value:
         """Pool images with windows of any size and stride."""
-        widest = WIDEST_BYTES if node.operands[0].tensor.is_quantised else WIDEST
+        widest = WIDEST_BYTES if node.operands[0].tensor.is_quantized else WIDEST
         parts = strip_count(node, widest)
         if parts > 1:
             return pooled_in_strips(node, build, parts, self.plain, MAX_EXTENT)
@@ -176,7 +176,7 @@ class AvgPoolInt8(AvgPoolBase):
 
     def full(self, node: LoweringNode[top.AvgPool], build: LoweringBuilder) -> Value:
         op = node.op
-        if not node.operands[0].tensor.is_quantised:
+        if not node.operands[0].tensor.is_quantized:
             return build(pool2d(op, "Avg"), node.operands, node.float_result_type())
         # Averages on the chip have the signedness of their operand.
         result = result_with_sign(node, unsigned=node.operands[0].tensor.storage.is_unsigned)

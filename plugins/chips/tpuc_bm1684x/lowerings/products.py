@@ -10,7 +10,7 @@ from tpuc.api import Lowering, LoweringBuilder, LoweringNode, ScalarType, Tensor
 from tpuc_chip_parts.lowering import learned_scales
 from tpuc_ops import top, tpu
 from tpuc_ops.quant.casts import parameters
-from tpuc_ops.quant.products import QuantisedProduct, quantise_product, stored_product
+from tpuc_ops.quant.products import QuantizedProduct, quantize_product, stored_product
 
 from tpuc_bm1684x.lowerings.common import FLOATS, INTEGERS, Array, float_weight
 from tpuc_bm1684x.lowerings.matmul import lower_computed
@@ -41,7 +41,7 @@ class ConvBase(Lowering[top.Conv]):
         return _conv_refusal(node)
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        node = centred(node)
+        node = centered(node)
         if needs_rewriting(node.op):
             node = near_convolution(node, build)
         return [self.plain(node, build)]
@@ -79,16 +79,16 @@ class ConvFloat(ConvBase):
         return build(op, operands, node.float_result_type())
 
 
-def _quantised(node: LoweringNode, filters: Array, bias: Array | None, result: TensorType) -> QuantisedProduct:
+def _quantized(node: LoweringNode, filters: Array, bias: Array | None, result: TensorType) -> QuantizedProduct:
     """The quantized filters by output channel; as stored in a prequantized network."""
     source = node.operands[0].tensor
     element = node.operand_types[1].element if len(node.operand_types) > 1 else None
     if isinstance(element, (Uniform, UniformPerAxis)):
         return stored_product(filters, element, bias, source.uniform, result.uniform)
-    return quantise_product(filters, bias, _scales(source), _scales(result), learned=learned_scales(node))
+    return quantize_product(filters, bias, _scales(source), _scales(result), learned=learned_scales(node))
 
 
-def centred(node: LoweringNode) -> LoweringNode:
+def centered(node: LoweringNode) -> LoweringNode:
     """Subtract the zero points of filters that the network stores as integers."""
     filters = node.constants[1]
     if filters is None or len(node.operand_types) < 2:
@@ -137,11 +137,11 @@ class ConvInt8(ConvBase):
     def plain(self, node: LoweringNode, build: LoweringBuilder) -> Value:
         filters, bias = node.constants[1], node.constants[2]
         assert filters is not None
-        result = node.quantised_result_type()
+        result = node.quantized_result_type()
         depthwise = filters.shape[:2] == (node.op.group, 1) and node.op.group > 1
         if not depthwise and is_too_wide(filters):
             return ConvFloat().plain(in_floats(node, build), build)
-        product = _quantised(node, filters, bias, result)
+        product = _quantized(node, filters, bias, result)
         stored, point = _as_weights(product.filters, depthwise, build)
         operands = [node.operands[0], stored, build.none()]
         if product.bias is not None:
@@ -206,16 +206,16 @@ class MatMulInt8(Lowering[top.MatMul]):
             return lower_transposed(node, build, self.lower)
         if _is_computed(node):
             return lower_computed(node, build)
-        node = centred(node)
+        node = centered(node)
         op = node.op
         right, bias = node.constants[1], node.constants[2]
         assert right is not None
         if is_too_wide(right):
             return MatMulFloat().lower(in_floats(node, build), build)
-        result = node.quantised_result_type()
+        result = node.quantized_result_type()
         columns = right if op.right_transpose else right.T
         plain_bias = None if bias is None else bias.reshape(-1)
-        product = _quantised(node, columns, plain_bias, result)
+        product = _quantized(node, columns, plain_bias, result)
         absent = build.none()
         matrix = product.filters if op.right_transpose else np.ascontiguousarray(product.filters.T)
         stored, point = _as_weights(matrix, False, build)

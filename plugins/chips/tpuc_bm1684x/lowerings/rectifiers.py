@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Value
-from tpuc_chip_parts.lowering import quantised_constant, slope_refusal
+from tpuc_chip_parts.lowering import quantized_constant, slope_refusal
 from tpuc_chip_parts.numbers import LeakyReluFloat
 from tpuc_ops import top, tpu
 
@@ -45,10 +45,10 @@ class PReluInt8(Lowering[top.PRelu]):
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         slope = node.constants[1]
         assert slope is not None
-        result = node.quantised_result_type()
+        result = node.quantized_result_type()
         factor = node.operands[0].tensor.uniform.scale / result.uniform.scale
         multiplier, shift = decompose8(factor)
-        stored, common = quantised_constant(slope * factor, LOWEST_SHIFT)
+        stored, common = quantized_constant(slope * factor, LOWEST_SHIFT)
         op = tpu.PReluOp(rshift=common, multiplier_pos=multiplier, rshift_pos=shift)
         dims = node.operand_types[0].dims
         row = stored.reshape(1, -1, *(1,) * (len(dims) - 2))

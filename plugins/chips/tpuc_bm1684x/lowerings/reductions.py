@@ -35,7 +35,7 @@ def reduced(build: LoweringBuilder, op: tpu.Reduce, value: Value, result: Tensor
     before, after = type_.dims[: axes[0]], type_.dims[axes[-1] + 1 :]
     count = math.prod(type_.dims[axes[0] : axes[-1] + 1])
     is_short = count <= (LONG if math.prod((*before, *after)) < LANES // 2 else WIDEST)
-    if type_.is_quantised or is_short or (parts := parts_of(count)) == count:
+    if type_.is_quantized or is_short or (parts := parts_of(count)) == count:
         return build(op, [value], result, name)
     rows = (*before, parts, count // parts, *after)
     value = build(tpu.Reshape(shape=rows), [value], type_.with_shape(rows), f"{name}_rows{count}")
@@ -99,9 +99,9 @@ def _reduction(node: LoweringNode, count: int) -> tuple[tpu.Reduce, TensorType]:
     type_ = node.operands[0].tensor
     op, plain = tpu.Reduce(axes=(), mode=node.op.mode), type_.with_shape(node.result_type.dims)
     mean = node.op.mode == "ReduceMean"
-    if not type_.is_quantised or node.op.mode == "ReduceMax":
+    if not type_.is_quantized or node.op.mode == "ReduceMax":
         return op, plain
-    result = node.quantised_result_type()
+    result = node.quantized_result_type()
     factor = type_.uniform.scale / result.uniform.scale
     multiplier, shift = decompose_search(factor / count if mean else factor, bits=32)
     return dataclasses.replace(op, multiplier=multiplier, rshift=shift), result

@@ -73,7 +73,7 @@ def near_convolution(node: LoweringNode, build: LoweringBuilder) -> LoweringNode
     types[0], types[1] = types[0].with_shape(value.tensor.dims), types[1].with_shape(filters.shape)
     constants[1] = filters
     operands[0] = value
-    if not value.tensor.is_quantised:
+    if not value.tensor.is_quantized:
         operands[1] = build.weight("filter_near", filters.astype(np.float32))
     return dataclasses.replace(
         node, op=plain, operand_types=tuple(types), operands=tuple(operands), constants=tuple(constants)

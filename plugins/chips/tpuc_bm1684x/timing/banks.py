@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from tpuc.api import BankConflict, Instruction
 
-from tpuc_bm1684x.isa import Gather, LaneTransfer, Requantise, TransferOp
+from tpuc_bm1684x.isa import Gather, LaneTransfer, Requantize, TransferOp
 from tpuc_bm1684x.timing.compute import BANK_FREE, compute_cycles
 
 
@@ -16,7 +16,7 @@ def bank_conflicts(instruction: Instruction) -> Sequence[BankConflict]:
     bank.
     """
     match instruction:
-        case Requantise():
+        case Requantize():
             size = instruction.target.lane_bytes
             result, source = instruction.result.address % size, instruction.input.address % size
             return [_starts(result, source, compute_cycles(instruction))]

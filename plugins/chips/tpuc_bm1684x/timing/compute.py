@@ -21,7 +21,7 @@ from tpuc_bm1684x.isa import (
     LaneTransfer,
     MatMul,
     PoolOrDepthwise,
-    Requantise,
+    Requantize,
     ScaleBias,
     SpecialFunction,
     SpecialOp,
@@ -35,7 +35,7 @@ RSQRT_CYCLES = 30
 """Cycles per vector of a reciprocal square root, for any number of iterations."""
 DIVISION_CYCLES, DIVISION_ITERATION_CYCLES = 7, 8
 """Cycles per vector of a division: a fixed part, and a part per iteration."""
-REQUANTISE_BYTES = 4
+REQUANTIZE_BYTES = 4
 """Element size that requantization is counted with: its vectors have 16 elements."""
 SUBSAMPLED_POOL = 3
 """Slowdown of windows with a stride above 1 in both directions."""
@@ -50,9 +50,9 @@ def compute_cycles(instruction: Instruction) -> int:
             return _pool(instruction)
         case Arithmetic():
             return _arithmetic(instruction)
-        case Requantise():
+        case Requantize():
             busy = 2 if _one_bank(instruction.target, instruction.input.address, instruction.result.address) else 1
-            return busy * _vectors(instruction.target, instruction.result.address, instruction.shape, REQUANTISE_BYTES)
+            return busy * _vectors(instruction.target, instruction.result.address, instruction.shape, REQUANTIZE_BYTES)
         case SpecialFunction():
             steps = {SpecialOp.POLYNOMIAL: instruction.terms, SpecialOp.RSQRT: RSQRT_CYCLES}
             vectors = _vectors(

@@ -75,7 +75,7 @@ def refuse_shifts(shifts: Sequence[int]) -> str | None:
     return None
 
 
-def refuse_requantisation(
+def refuse_requantization(
     multipliers: Sequence[int], shifts: Sequence[int], mode: str, scales: Sequence[float], result: TensorType
 ) -> str | None:
     """The refusal of unsupported requantization parameters, None if supported."""
@@ -91,7 +91,7 @@ def refuse_requantisation(
 
 
 @dataclass(frozen=True)
-class Requantisation:
+class Requantization:
     """Conversion of int32 sums to stored values; `bias` and the factors have one entry per channel."""
 
     bias: Array

@@ -65,7 +65,7 @@ def clamped(value: str, type: TensorType, do_relu: bool, limit: float) -> str:
     return f"tpuc_clamp({value}, {integer(low)}, {integer(high)})"
 
 
-def centred(value: str, type: TensorType) -> str:
+def centered(value: str, type: TensorType) -> str:
     """A stored integer expression minus its zero point."""
     zero = point(type)
     return f"({value} - {integer(zero)})" if zero else value
@@ -145,10 +145,10 @@ class SumKernel(ElementwiseKernel[OpT]):
         op = call.op
         pairs = list(zip(values, call.node.operand_types, op.multipliers, signs, strict=True))
         if len(op.rshifts) == 1 < len(values):
-            products = [f"(int64_t){centred(x, t)} * {integer(m * sign)}" for x, t, m, sign in pairs]
+            products = [f"(int64_t){centered(x, t)} * {integer(m * sign)}" for x, t, m, sign in pairs]
             return shifted(" + ".join(products), op.rshifts[0], "HalfUp")
         terms = [
-            f"{integer(sign)} * tpuc_clamp({shifted(f'(int64_t){centred(x, t)} * {integer(m)}', shift, 'HalfUp')}, "
+            f"{integer(sign)} * tpuc_clamp({shifted(f'(int64_t){centered(x, t)} * {integer(m)}', shift, 'HalfUp')}, "
             "INT16_MIN, INT16_MAX)"
             for (x, t, m, sign), shift in zip(pairs, op.rshifts, strict=False)
         ]
@@ -190,7 +190,7 @@ class MulKernel(ElementwiseKernel[tpu.Mul]):
         op, result = call.op, call.node.result_type
         if not is_integer(result):
             return activated(" * ".join(values), op)
-        factors = [centred(x, type) for x, type in zip(values, call.node.operand_types, strict=True)]
+        factors = [centered(x, type) for x, type in zip(values, call.node.operand_types, strict=True)]
         product = f"(int64_t){' * '.join(factors)} * {integer(op.multiplier)}"
         total = f"{shifted(product, op.rshift, op.round_mode)} + {integer(point(result))}"
         return clamped(total, result, op.do_relu, op.relu_limit)
@@ -207,7 +207,7 @@ class MulShiftKernel(ElementwiseKernel[tpu.MulShift]):
 
     def expression(self, call: FunctionNode[tpu.MulShift], values: Sequence[str], operands: Operands) -> str:
         op, result = call.op, call.node.result_type
-        product = f"(int64_t){centred(values[0], call.node.operand_types[0])} * {integer(op.multiplier)}"
+        product = f"(int64_t){centered(values[0], call.node.operand_types[0])} * {integer(op.multiplier)}"
         total = f"{shifted(product, op.rshift, op.round_mode)} + {integer(point(result))}"
         return clamped(total, result, False, -1.0)
 
@@ -241,7 +241,7 @@ class AddConstKernel(ElementwiseKernel[tpu.AddConst]):
     def expression(self, call: FunctionNode[tpu.AddConst], values: Sequence[str], operands: Operands) -> str:
         op, result = call.op, call.node.result_type
         if is_integer(result):
-            product = f"(int64_t){centred(values[0], call.node.operand_types[0])} * {integer(op.multiplier)}"
+            product = f"(int64_t){centered(values[0], call.node.operand_types[0])} * {integer(op.multiplier)}"
             added = round_to_int(op.const_val, Rounding.HALF_AWAY_FROM_ZERO)
             total = shifted(f"{product} + {integer(int(added))}", op.rshift, "HalfUp")
             return clamped(f"{total} + {integer(point(result))}", result, op.do_relu, op.relu_limit)
@@ -386,7 +386,7 @@ class LeakyReluKernel(ElementwiseKernel[tpu.LeakyRelu]):
         op, (x,), result = call.op, values, call.node.result_type
         if not is_integer(result):
             return f"{x} > 0.0f ? {x} : {number(op.alpha or 0.0)} * {x}"
-        value = f"(int64_t){centred(x, call.node.operand_types[0])}"
+        value = f"(int64_t){centered(x, call.node.operand_types[0])}"
         above = value
         if op.multiplier is not None:
             above = shifted(f"{value} * {integer(op.multiplier)}", op.rshift or 0, op.round_mode)
@@ -407,7 +407,7 @@ class PReluKernel(ElementwiseKernel[tpu.PReluOp]):
         op, (x, slope, *_), result = call.op, values, call.node.result_type
         if not is_integer(result):
             return f"{x} > 0.0f ? {x} : {slope} * {x}"
-        value = f"(int64_t){centred(x, call.node.operand_types[0])}"
+        value = f"(int64_t){centered(x, call.node.operand_types[0])}"
         above = value
         if op.multiplier_pos is not None:
             above = shifted(f"{value} * {integer(op.multiplier_pos)}", op.rshift_pos or 0, op.round_mode)
@@ -450,7 +450,7 @@ class ScaleKernel(ElementwiseKernel[tpu.Scale]):
             if not is_integer(type):
                 total = f"{value} * {scale}"
                 return f"y0[{indices[0]}] = {activated(total if bias is None else f'({total}) + {bias}', op)};"
-            total = f"(int64_t){centred(value, call.node.operand_types[0])} * {scale} + {bias or 0}"
+            total = f"(int64_t){centered(value, call.node.operand_types[0])} * {scale} + {bias or 0}"
             if shift is not None:
                 total = f"tpuc_shift({total}, -{shift}, TPUC_HALF_UP)"
             stored = clamped(f"{total} + {integer(point(type))}", type, op.do_relu, op.relu_limit)

@@ -18,11 +18,11 @@ from tpuc_c.kernels.common import (
     is_byte,
     is_unsigned,
     point,
-    refuse_requantisation,
+    refuse_requantization,
     refuse_types,
 )
 from tpuc_c.kernels.elementwise import MATH, activated
-from tpuc_c.kernels.sums import check_reach, constant_bias, greatest_sum, requantised
+from tpuc_c.kernels.sums import check_reach, constant_bias, greatest_sum, requantized
 from tpuc_c.text import broadcast_strides, c_type, fields, integer, loops, row_strides
 
 Dims = tuple[int, ...]
@@ -70,7 +70,7 @@ def general_product(call: FunctionNode[tpu.MatMul]) -> Routine:
     start, head = "0", ""
     if is_integer(type):
         factors = (op.multipliers, op.rshifts, op.quant_mode, op.scales, op.round_mode)
-        out = requantised(call, factors, count)
+        out = requantized(call, factors, count)
         widest = [max(abs(zero - low) for low in (-128, 255)) for zero in (op.input_zp, op.right_zp)]
         check_reach(call, depth * math.prod(widest) + greatest_sum(None, out.bias))
         head = out.text(operands)
@@ -95,7 +95,7 @@ def general_product(call: FunctionNode[tpu.MatMul]) -> Routine:
         order = f"{rows} {columns}" if right_steps[-1] <= right_steps[-2] else f"{columns} {rows}"
         text = f"{columns} s0[n] = {first};\n{order} s0[n] += {one} * {other};\n"
         if head:
-            text += f"tpuc_requantise(&out, s0, {count}, 0);\n"
+            text += f"tpuc_requantize(&out, s0, {count}, 0);\n"
         value = "s0[n]" if head else activated("s0[n]", op)
         return f"{text}{columns} y0[{at[0]} + n * {steps[-1]}] = ({c_type(result.storage)})({value});"
 
@@ -115,7 +115,7 @@ class DeconvKernel(FunctionKernel[tpu.Deconv]):
             return "no zeros between rows"
         if is_integer(x) and (not is_byte(x) or point(x) or filters.storage.bits > 16):
             return "only integers of 8 bits with zero point 0, and filters of at most 16 bits"
-        return refuse_types(node) or refuse_requantisation(op.multiplier, op.rshift, op.quant_mode, (), result)
+        return refuse_types(node) or refuse_requantization(op.multiplier, op.rshift, op.quant_mode, (), result)
 
     def routine(self, call: FunctionNode[tpu.Deconv]) -> Routine:
         operands, op, type, result = Operands(call), call.op, call.node.operand_types[0], call.node.result_type
@@ -133,10 +133,10 @@ class DeconvKernel(FunctionKernel[tpu.Deconv]):
         )
         sum_at = f"{function}(&t, {source} + {{n}}, {packed}, o, oh, ow)"
         if integers:
-            out = requantised(call, (op.multiplier, op.rshift, op.quant_mode, (), op.round_mode), out_c)
+            out = requantized(call, (op.multiplier, op.rshift, op.quant_mode, (), op.round_mode), out_c)
             check_reach(call, greatest_sum(filters, out.bias, 255))
             head += out.text(operands)
-            value = f"int32_t sum = {sum_at};\ntpuc_requantise(&out, &sum, 1, o);\n"
+            value = f"int32_t sum = {sum_at};\ntpuc_requantize(&out, &sum, 1, o);\n"
         else:
             name = "x2"
             if not has_computed_bias(call, out_c):

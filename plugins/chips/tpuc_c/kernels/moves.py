@@ -12,7 +12,7 @@ from tpuc_ops.shapes import positive_axis
 
 from tpuc_c.kernels import TABLE
 from tpuc_c.kernels.common import Operands, is_byte, point, refuse_shifts, refuse_types
-from tpuc_c.kernels.elementwise import MATH, activated, centred, clamped, shifted
+from tpuc_c.kernels.elementwise import MATH, activated, centered, clamped, shifted
 from tpuc_c.text import addresses, c_type, integer, loops, number, row_strides
 
 
@@ -127,7 +127,7 @@ class ConcatKernel(FunctionKernel[tpu.Concat]):
             return activated(value, op)
         if op.multipliers:
             source = call.node.operand_types[index]
-            product = f"(int64_t){centred(value, source)} * {integer(op.multipliers[index])}"
+            product = f"(int64_t){centered(value, source)} * {integer(op.multipliers[index])}"
             part = shifted(product, (op.rshifts or ())[index], "HalfUp")
             value = f"tpuc_clamp({part}, INT16_MIN, INT16_MAX) + {integer(point(type))}"
         return clamped(value, type, op.do_relu, op.relu_limit) if op.multipliers or op.do_relu else value

@@ -17,17 +17,17 @@ from tpuc_c.kernels import TABLE
 from tpuc_c.kernels.common import (
     Array,
     Operands,
-    Requantisation,
+    Requantization,
     has_computed_bias,
     is_byte,
     is_unsigned,
     point,
-    refuse_requantisation,
+    refuse_requantization,
     refuse_types,
     relu_bounds,
 )
 from tpuc_c.kernels.general_products import general_product
-from tpuc_c.kernels.sums import check_reach, constant_bias, greatest_sum, requantised
+from tpuc_c.kernels.sums import check_reach, constant_bias, greatest_sum, requantized
 from tpuc_c.text import fields, row_strides
 
 PANEL_SHARE = 16
@@ -140,7 +140,7 @@ def interleaved(filters: Array) -> Array:
     return np.ascontiguousarray(blocks.swapaxes(2, 3))
 
 
-def integer_routine(product: Product, filters: Array, fill: int, unsigned: bool, sums: Requantisation) -> Routine:
+def integer_routine(product: Product, filters: Array, fill: int, unsigned: bool, sums: Requantization) -> Routine:
     """The routine of an integer product; `filters: [oc, k]` are in the order row, column, channel."""
     operands = Operands(_NO_CALL)
     members = product.members() | {
@@ -217,7 +217,7 @@ class ConvKernel(FunctionKernel[tpu.Conv2D]):
             return f"only filters of 8 or 16 bits, this one has {filters.storage}"
         if rest and not is_absent(rest[0]) and rest[0].size not in (1, result.dims[1]):
             return "one bias per channel"
-        return refuse_types(node) or refuse_requantisation(op.multiplier, op.rshift, op.quant_mode, op.scales, result)
+        return refuse_types(node) or refuse_requantization(op.multiplier, op.rshift, op.quant_mode, op.scales, result)
 
     def routine(self, call: FunctionNode[tpu.Conv2D]) -> Routine:
         op, product = call.op, product_of(call)
@@ -229,7 +229,7 @@ class ConvKernel(FunctionKernel[tpu.Conv2D]):
             added = None if has_computed_bias(call, count) else constant_bias(call, count, np.float32)
             return float_routine(product, filters, added, op.do_relu, op.relu_limit)
         type = call.node.operand_types[0]
-        sums = requantised(call, (op.multiplier, op.rshift, op.quant_mode, op.scales, op.round_mode), count)
+        sums = requantized(call, (op.multiplier, op.rshift, op.quant_mode, op.scales, op.round_mode), count)
         filters = filters.astype(np.int32) - op.kernel_zp
         check_reach(call, greatest_sum(filters, sums.bias, _magnitude(type)))
         check_span(call, product, filters)
@@ -271,7 +271,7 @@ class MatMulKernel(FunctionKernel[tpu.MatMul]):
         op, (left, right), result = node.op, node.operand_types[:2], node.result_type
         if is_integer(left) and not (is_byte(left) and is_byte(right)):
             return f"only integers of 8 bits, this one has {left.storage}"
-        return refuse_types(node) or refuse_requantisation(op.multipliers, op.rshifts, op.quant_mode, op.scales, result)
+        return refuse_types(node) or refuse_requantization(op.multipliers, op.rshifts, op.quant_mode, op.scales, result)
 
     def routine(self, call: FunctionNode[tpu.MatMul]) -> Routine:
         op = call.op
@@ -293,7 +293,7 @@ class MatMulKernel(FunctionKernel[tpu.MatMul]):
         if not is_integer(call.node.operand_types[0]):
             return float_routine(product, filters, constant_bias(call, count, np.float32), op.do_relu, op.relu_limit)
         type = call.node.operand_types[0]
-        sums = requantised(call, (op.multipliers, op.rshifts, op.quant_mode, op.scales, op.round_mode), count)
+        sums = requantized(call, (op.multipliers, op.rshifts, op.quant_mode, op.scales, op.round_mode), count)
         filters = filters.astype(np.int32) - op.right_zp
         check_reach(call, greatest_sum(filters, sums.bias, _magnitude(type)))
         return integer_routine(product, filters, 0, is_unsigned(type), sums)

@@ -11,7 +11,7 @@ from tpuc_ops.shapes import positive_axis
 
 from tpuc_c.kernels import TABLE
 from tpuc_c.kernels.common import ROUNDINGS, Operands, is_byte, point, refuse_shifts, refuse_types
-from tpuc_c.kernels.elementwise import MATH, centred, clamped, shifted
+from tpuc_c.kernels.elementwise import MATH, centered, clamped, shifted
 from tpuc_c.text import c_type, integer, loops, number
 
 
@@ -106,7 +106,7 @@ class ReduceKernel(FunctionKernel[tpu.Reduce]):
                 value = f"x0[first + {inside[0]}]"
                 if FLOAT_MODES[op.mode] in "+*":
                     part = PARTS.get(op.mode, "{x}").format(x=value)
-                    return f"total {FLOAT_MODES[op.mode]}= {centred(value, x.type) if is_integer(type) else part};"
+                    return f"total {FLOAT_MODES[op.mode]}= {centered(value, x.type) if is_integer(type) else part};"
                 return f"if ({value} {FLOAT_MODES[op.mode]} total) total = {value};"
 
             text = f"const int32_t first = {at[1]};\n{total} total = {start.format('first')};\n"

@@ -9,7 +9,7 @@ import numpy as np
 from tpuc.api import FunctionNode, Unsupported
 from tpuc_ops.integers import integer_bounds
 
-from tpuc_c.kernels.common import Array, Requantisation, check_constant_bias, point
+from tpuc_c.kernels.common import Array, Requantization, check_constant_bias, point
 
 MOST = (1 << 31) - 1
 Factors = tuple[Sequence[int], Sequence[int], str, Sequence[float], str]
@@ -26,13 +26,13 @@ def constant_bias(call: FunctionNode[Any], count: int, dtype: type[np.generic]) 
     return np.broadcast_to(array.reshape(-1), (count,)).astype(dtype)
 
 
-def requantised(call: FunctionNode[Any], factors: Factors, count: int) -> Requantisation:
+def requantized(call: FunctionNode[Any], factors: Factors, count: int) -> Requantization:
     """The requantization of integer sums; raises Unsupported for a computed bias."""
     check_constant_bias(call)
     op, result = call.op, call.node.result_type
     low, high = integer_bounds(result, op.do_relu, op.relu_limit)
     zero = 0 if getattr(op, "offset_in_bias", False) else point(result)
-    return Requantisation(constant_bias(call, count, np.int32), *factors, zero, low, high)
+    return Requantization(constant_bias(call, count, np.int32), *factors, zero, low, high)
 
 
 def greatest_sum(filters: Array | None, bias: Array, magnitude: int = 0) -> int:

@@ -10,7 +10,7 @@ from tpuc_ops.integers import integer_bounds, is_integer
 from tpuc_c.kernels import TABLE
 from tpuc_c.kernels.common import (
     Operands,
-    Requantisation,
+    Requantization,
     is_byte,
     is_unsigned,
     point,
@@ -55,7 +55,7 @@ class PoolKernel(FunctionKernel[tpu.Pool2D]):
         operands = Operands(call)
         scales = () if op.scale is None else (op.scale,)
         shifts = () if scales else (op.rshift,)
-        sums = Requantisation(
+        sums = Requantization(
             np.zeros(1, np.int32), (op.multiplier,), shifts, "MultiplierShift", scales, op.round_mode, 0, *bounds,
             op.offset or 0.0,
         )  # fmt: skip

@@ -1,4 +1,4 @@
-/* Rounding, requantisation and functions of floats that operators share. */
+/* Rounding, requantization and functions of floats that operators share. */
 #ifndef TPUC_MATH_H
 #define TPUC_MATH_H
 
@@ -175,7 +175,7 @@ TPUC_INLINE void tpuc_by_scales(const tpuc_output* out, int32_t* acc, int32_t co
 }
 
 /* Sums of `count` channels from `first` on become stored values, in place. */
-TPUC_INLINE void tpuc_requantise(const tpuc_output* out, int32_t* acc, int32_t count, int32_t first) {
+TPUC_INLINE void tpuc_requantize(const tpuc_output* out, int32_t* acc, int32_t count, int32_t first) {
   const int32_t low = out->low, high = out->high;
   if (out->kind == TPUC_SHIFT_HALF_UP) {
     tpuc_by_shifts(out, acc, count, first);
@@ -213,13 +213,13 @@ TPUC_INLINE void tpuc_requantise(const tpuc_output* out, int32_t* acc, int32_t c
 }
 
 /* The same of four channels, which the compiler can write out. */
-TPUC_INLINE void tpuc_requantise_four(const tpuc_output* out, int32_t* acc, int32_t first) {
+TPUC_INLINE void tpuc_requantize_four(const tpuc_output* out, int32_t* acc, int32_t first) {
   if (out->kind == TPUC_SHIFT_HALF_UP) {
     tpuc_by_shifts(out, acc, 4, first);
   } else if (out->kind == TPUC_SCALE_TO_EVEN) {
     tpuc_by_scales(out, acc, 4, first);
   } else {
-    tpuc_requantise(out, acc, 4, first);
+    tpuc_requantize(out, acc, 4, first);
   }
 }
 

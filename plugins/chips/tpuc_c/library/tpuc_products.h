@@ -8,7 +8,7 @@
 
 #include "tpuc_x86.h"
 
-/* Extents, distances in elements between neighbours, the window; `depth` is a filter's length in memory, `pixels` how
+/* Extents, distances in elements between neighbors, the window; `depth` is a filter's length in memory, `pixels` how
    many windows are gathered at once, `fill` stands in the padding, `filter_offset` is added to what filters store. */
 typedef struct {
   int32_t batch, in_h, in_w, in_c, x_n, x_h, x_w, x_c;
@@ -176,7 +176,7 @@ TPUC_INLINE void tpuc_finish(const tpuc_conv* c, const tpuc_output* out, int32_t
   (void)processor;
   for (int32_t p = 0; p < rows; ++p) {
     int32_t* const values = sums + p * TPUC_FILTERS + done;
-    tpuc_requantise(out, values, here - done, first + done);
+    tpuc_requantize(out, values, here - done, first + done);
     tpuc_store(c, y, places[p] + (ptrdiff_t)(first + done) * c->y_c, values, here - done);
   }
 }
@@ -264,7 +264,7 @@ TPUC_INLINE void tpuc_find_taps(const tpuc_conv* c, const uint8_t* x, int32_t pi
   }
 }
 
-/* One filter per channel, as 16-bit rows [taps rounded up to 3][channels]; channels are neighbours in the input.
+/* One filter per channel, as 16-bit rows [taps rounded up to 3][channels]; channels are neighbors in the input.
    `border` has room for a row of channels, `taps` for all taps of a window. */
 TPUC_INLINE void tpuc_depthwise_int8_body(const tpuc_conv* c, const tpuc_output* out, const uint8_t* x,
                                           const int16_t* w, void* y, uint8_t* border, const uint8_t** taps,
@@ -291,7 +291,7 @@ TPUC_INLINE void tpuc_depthwise_int8_body(const tpuc_conv* c, const tpuc_output*
           const uint8_t* const three[3] = {taps[t] + first, taps[t + 1] + first, taps[t + 2] + first};
           tpuc_taps(sums, three, w + (ptrdiff_t)t * c->in_c + first, c->in_c, some, c->x_unsigned);
         }
-        tpuc_requantise(out, sums, some, first);
+        tpuc_requantize(out, sums, some, first);
         tpuc_store(c, y, place + (ptrdiff_t)first * c->y_c, sums, some);
       }
     }

@@ -50,7 +50,7 @@ TPUC_MAXIMA(tpuc_maxima_int8, int8_t, INT8_MIN)
 TPUC_MAXIMA(tpuc_maxima_uint8, uint8_t, 0)
 TPUC_MAXIMA(tpuc_maxima_float, float, -INFINITY)
 
-/* Sums of bytes, requantised; padding holds `fill`. `sums` has room for a row of channels. */
+/* Sums of bytes, requantized; padding holds `fill`. `sums` has room for a row of channels. */
 TPUC_FUNCTION void tpuc_averages_int8(const tpuc_window* c, const tpuc_output* out, const uint8_t* x, uint8_t* y,
                                       int32_t fill, int32_t is_unsigned, int32_t* sums) {
   for (int32_t n = 0; n < c->batch; ++n) {
@@ -76,7 +76,7 @@ TPUC_FUNCTION void tpuc_averages_int8(const tpuc_window* c, const tpuc_output* o
       }
       uint8_t* const to = y + (ptrdiff_t)n * c->y_n + (ptrdiff_t)oy * c->y_h + (ptrdiff_t)ox * c->y_w;
       for (int32_t i = 0; i < c->channels; ++i) {
-        tpuc_requantise(out, sums + i, 1, 0);
+        tpuc_requantize(out, sums + i, 1, 0);
         to[(ptrdiff_t)i * c->y_c] = (uint8_t)sums[i];
       }
     }

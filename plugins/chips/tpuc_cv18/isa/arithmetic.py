@@ -14,9 +14,9 @@ from tpuc_ops.quant.arithmetic import Rounding, saturate
 
 from tpuc_cv18.isa.bf16 import add_toward_zero, narrow, products, widen
 from tpuc_cv18.isa.channels import THIRD
-from tpuc_cv18.isa.codecs import REQUANTISATION, SHIFT, Extents, Tensor, extents
+from tpuc_cv18.isa.codecs import REQUANTIZATION, SHIFT, Extents, Tensor, extents
 from tpuc_cv18.isa.command import ComputeInstruction, check_near
-from tpuc_cv18.isa.finish import requantise, round_shift
+from tpuc_cv18.isa.finish import requantize, round_shift
 from tpuc_cv18.isa.types import Array, DType, Operand, Scalar, Shape4, Source
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class Arithmetic(ComputeInstruction):
                 When(lambda tensor: tensor.right.dtype.planes == 1, Ignored("opd1_b_str")),
             ],
         ),
-        REQUANTISATION,
+        REQUANTIZATION,
         When(
             lambda tensor: tensor.operation in _SCALED and not tensor.left.dtype.is_float,
             SHIFT,
@@ -277,7 +277,7 @@ class Arithmetic(ComputeInstruction):
             case _:
                 value = left * right
         if self.multiplier is not None:
-            return requantise(value, self.multiplier, self.shift, self.relu, dtype)
+            return requantize(value, self.multiplier, self.shift, self.relu, dtype)
         rounding = Rounding.DOWN if self.floor else Rounding.HALF_UP
         return round_shift(value, self.shift, self.relu, dtype, rounding)
 

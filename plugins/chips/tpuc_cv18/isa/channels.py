@@ -17,7 +17,7 @@ from tpuc_cv18.isa.finish import (
     bias_step,
     finish_float,
     load_bias,
-    requantise,
+    requantize,
     round_shift,
     wrap,
 )
@@ -140,7 +140,7 @@ def finish_channels(machine: Machine, sums: Array, conv: Finishes, channels: int
         return finish_float(sums, bias, conv.relu)
     if conv.block is not None:
         offset, multiplier, shift = conv.block.load(machine, channels)
-        return requantise(wrap(sums + offset), multiplier, shift, conv.relu, dtype)
+        return requantize(wrap(sums + offset), multiplier, shift, conv.relu, dtype)
     total = sums.astype(np.int64)
     if bias is not None:
         total = (total + bias).astype(sums.dtype)  # wraps at 32 bits

@@ -44,7 +44,7 @@ _FLOAT_PAD = When(
 )
 PAD_VALUE = When(lambda instruction: instruction.is_float, _FLOAT_PAD, otherwise=[_INTEGER_PAD])
 """Codec of the pad value: an integer of the input's type, or bf16 bits."""
-REQUANTISATION = Present(
+REQUANTIZATION = Present(
     "opt_chl_quan", ["multiplier"], Signed("multiplier", "quan_m", 32), otherwise=[Ignored("quan_m")]
 )
 SHIFT = When(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from tpuc.api import IllegalCommand, Region
-from tpuc_ops.quant.arithmetic import Rounding, requantise_qdm, saturate, shift_right
+from tpuc_ops.quant.arithmetic import Rounding, requantize_qdm, saturate, shift_right
 
 from tpuc_cv18.isa.bf16 import F32Array, add_toward_zero, flush, narrow, saturate_sums
 from tpuc_cv18.isa.geometry import LANE_BYTES
@@ -138,7 +138,7 @@ def round_shift(values: Array, shift: int, relu: bool, dtype: DType, rounding: R
 LARGEST_MULTIPLIER = 1 << 31
 
 
-def requantise(sums: Array, multiplier: Array | int, shift: Array | int, relu: bool, dtype: DType) -> Array:
+def requantize(sums: Array, multiplier: Array | int, shift: Array | int, relu: bool, dtype: DType) -> Array:
     """`saturate(relu(REQ(sums)))` with two roundings (tiu.md). A negative shift is applied first, to the left, and
     wraps at 32 bits. Raises IllegalCommand for a multiplier above 2^31 - 1.
     """
@@ -147,7 +147,7 @@ def requantise(sums: Array, multiplier: Array | int, shift: Array | int, relu: b
     shift = np.asarray(shift, np.int64)
     if np.min(shift, initial=0) < 0:
         sums, shift = wrap(np.asarray(sums, np.int64) << np.maximum(-shift, 0)), np.maximum(shift, 0)
-    result = requantise_qdm(sums, multiplier, shift, 0, Rounding.HALF_AWAY_FROM_ZERO, np.int32)
+    result = requantize_qdm(sums, multiplier, shift, 0, Rounding.HALF_AWAY_FROM_ZERO, np.int32)
     return saturate(np.maximum(result, 0) if relu else result, dtype.numpy)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 LANE_BYTES = 1 << 15
 EU_BYTES = 16
 """A lane processes 16 bytes per cycle: 16 int8 or 8 bf16 elements."""
-REQUANTISE_LEAST = 16
+REQUANTIZE_LEAST = 16
 """Minimum cycles per vector with per-channel requantization."""
 GMEM_BASE = 1 << 32
 """Constant that a descriptor adds to an offset in GMEM."""

@@ -26,13 +26,13 @@ from tpuc.api.simulation import exact_matmul
 
 from tpuc_cv18.isa.bf16 import multiply_ordered, widen
 from tpuc_cv18.isa.channels import INPUT_STRIDES, KERNEL_STRIDES, THIRD, THIRD_STRIDES, check_result
-from tpuc_cv18.isa.codecs import FLOAT, REQUANTISATION, SHIFT, Extents, Tensor, extents, near
+from tpuc_cv18.isa.codecs import FLOAT, REQUANTIZATION, SHIFT, Extents, Tensor, extents, near
 from tpuc_cv18.isa.command import ComputeInstruction, check_multiple, check_near
 from tpuc_cv18.isa.finish import (
     PartialSum,
     finish_float,
     load_sums,
-    requantise,
+    requantize,
     round_shift,
     store_sums,
     sum_planes,
@@ -103,7 +103,7 @@ class MatMul(ComputeInstruction):
             otherwise=[Derived("opt_left_shift", lambda product: product.left_shift)],
         ),
         When(lambda product: not product.accumulate, Ignored("opt_left_shift")),
-        REQUANTISATION,
+        REQUANTIZATION,
         When(
             lambda product: product.is_float,
             Derived("opt_right_shift", lambda product: product.shift),
@@ -250,7 +250,7 @@ class MatMul(ComputeInstruction):
             return finish_float(sums, bias, self.relu)
         total = sums if bias is None else (sums + bias).astype(sums.dtype)
         if self.multiplier is not None:
-            return requantise(wrap(total), self.multiplier, self.shift, self.relu, dtype)
+            return requantize(wrap(total), self.multiplier, self.shift, self.relu, dtype)
         total = total.astype(np.int64)
         if self.accumulate:
             kind = DType.INT16 if dtype.signed else DType.UINT16

@@ -25,7 +25,7 @@ def upper_bound(node: Node, limit: float) -> float | None:
     suffices.
     """
     result = node.result_type
-    if not result.is_quantised:
+    if not result.is_quantized:
         return limit if limit > 0 else None
     stored, bounded = integer_bounds(result, False, limit)[1], integer_bounds(result, True, limit)[1]
     return bounded if bounded < stored else None

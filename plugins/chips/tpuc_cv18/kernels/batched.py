@@ -16,7 +16,7 @@ from tpuc_cv18.isa import Arithmetic, ArithmeticOp, DType, MatMul, Operand
 from tpuc_cv18.isa.geometry import EU_BYTES
 from tpuc_cv18.kernels.activation import emit_limit, has_relu
 from tpuc_cv18.kernels.common import LaneKernel, element_refusal
-from tpuc_cv18.kernels.product import PARTIAL, requantise_refusal
+from tpuc_cv18.kernels.product import PARTIAL, requantize_refusal
 from tpuc_cv18.operands import MAX_EXTENT, operand
 
 
@@ -56,7 +56,7 @@ class BatchedMatMulKernel(LaneKernel[tpu.MatMul]):
             return "both operands must be integers, or both floats"
         if not (left.storage.is_float or _is_signed(node) or node.result_type.storage.is_unsigned):
             return "the product of unsigned operands must be unsigned"
-        return element_refusal(Node(op, (left, right), node.result_types, node.name)) or requantise_refusal(
+        return element_refusal(Node(op, (left, right), node.result_types, node.name)) or requantize_refusal(
             node, op.multipliers, op.rshifts
         )
 

@@ -14,7 +14,7 @@ from tpuc_ops.window import Pair
 
 from tpuc_cv18.assembler import Cv18Assembler
 from tpuc_cv18.isa import Arithmetic, ArithmeticOp, ChannelBlock, Conv, DType, Layout, MatMul, Operand, PartialSum
-from tpuc_cv18.isa.geometry import EU_BYTES, LANE_BYTES, REQUANTISE_LEAST
+from tpuc_cv18.isa.geometry import EU_BYTES, LANE_BYTES, REQUANTIZE_LEAST
 from tpuc_cv18.kernels.activation import emit_limit, has_relu
 from tpuc_cv18.kernels.batched import steps_of
 from tpuc_cv18.kernels.packing import BLOCK_BYTES, BLOCK_WITH_BIAS_BYTES, channel_blocks
@@ -46,8 +46,8 @@ class ByteRowsKernel(RowsKernel):
         if lanes * padded(split[1], 1) > MAX_EXTENT or least > LANE_BYTES // _LEAST_TILES:
             return False
         loading = depth * width / self.target.bytes_per_cycle
-        convolution = self.lanes.slots_of(width) * max(-(-depth // 2), REQUANTISE_LEAST)
-        product = depth * steps_of(split, EU_BYTES, lanes) + self.lane_bytes(split) * REQUANTISE_LEAST
+        convolution = self.lanes.slots_of(width) * max(-(-depth // 2), REQUANTIZE_LEAST)
+        product = depth * steps_of(split, EU_BYTES, lanes) + self.lane_bytes(split) * REQUANTIZE_LEAST
         return max(loading, convolution) - max(loading, product) >= _WORTH
 
     def finishes(self, node: Node[tpu.MatMul]) -> bool:
@@ -87,8 +87,8 @@ class ByteRowsKernel(RowsKernel):
     def pack(self, node: Node, name: str, tile: Tile, arrays: Sequence[Array | None]) -> Array:
         if name != "block":
             return super().pack(node, name, tile, arrays)
-        requantisation = _requantisation(node)
-        biases, multipliers, shifts = self.by_channel(node, tile, [arrays[2], *requantisation], np.dtype(np.int64))
+        requantization = _requantization(node)
+        biases, multipliers, shifts = self.by_channel(node, tile, [arrays[2], *requantization], np.dtype(np.int64))
         bias = None if arrays[2] is None else biases
         return channel_blocks(self.lanes, bias, multipliers.tolist(), shifts.tolist())
 
@@ -155,7 +155,7 @@ class ByteRowsKernel(RowsKernel):
         return matrix
 
 
-def _requantisation(node: Node[tpu.MatMul]) -> tuple[Sequence[int], Sequence[int]]:
+def _requantization(node: Node[tpu.MatMul]) -> tuple[Sequence[int], Sequence[int]]:
     """One multiplier and one shift per column."""
     op, width = node.op, node.result_type.dims[-1]
     many = width if len(op.multipliers) == 1 else 1

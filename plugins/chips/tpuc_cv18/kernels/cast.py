@@ -58,7 +58,7 @@ class QuantRoutine(CpuRoutine[tpu.Cast]):
         return None
 
     def arguments(self, node: Node) -> Mapping[str, HostArgument]:
-        if node.result_type.is_quantised:
+        if node.result_type.is_quantized:
             scale = float(np.float32(1.0 / node.result_type.uniform.scale))
             return {"from": "FP32", "scale": scale, "to": "INT8"}
         return {"from": "INT8", "scale": float(np.float32(node.operand_types[0].uniform.scale)), "to": "NONE"}
@@ -152,9 +152,9 @@ class ChipKernel(LaneKernel[tpu.Cast]):
 def _factor(node: Node) -> float:
     """The bf16 factor that values are multiplied by."""
     source, result = node.operand_types[0], node.result_type
-    if not node.op.with_scale or not (source.is_quantised or result.is_quantised):
+    if not node.op.with_scale or not (source.is_quantized or result.is_quantized):
         return 1.0
-    scale = source.uniform.scale if source.is_quantised else 1.0 / result.uniform.scale
+    scale = source.uniform.scale if source.is_quantized else 1.0 / result.uniform.scale
     return float(np.float32(scale).astype(ml_dtypes.bfloat16))
 
 

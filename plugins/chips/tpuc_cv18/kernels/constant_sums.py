@@ -75,4 +75,4 @@ class AnyAddConstKernel(KernelChoice[tpu.AddConst]):
         self._bytes, self._floats = ByteSumKernel(target), AddConstKernel(target)
 
     def kernel(self, node: Node) -> ElementwiseKernel:
-        return self._bytes if node.result_type.is_quantised else self._floats
+        return self._bytes if node.result_type.is_quantized else self._floats

@@ -12,7 +12,7 @@ from tpuc_cv18.assembler import Cv18Assembler
 from tpuc_cv18.isa import Target
 from tpuc_cv18.kernels.common import LaneKernel, element_refusal
 from tpuc_cv18.kernels.depthwise import DepthwiseConvKernel
-from tpuc_cv18.kernels.product import ProductKernel, requantise_refusal
+from tpuc_cv18.kernels.product import ProductKernel, requantize_refusal
 from tpuc_cv18.operands import MAX_STEP
 
 
@@ -28,7 +28,7 @@ def deconvolution_refusal(node: Node[tpu.Deconv], most_zeros: int) -> str | None
     for extent, stride, first, last in zip(window.extents, window.strides, window.pads[:2], ends, strict=True):
         if extent - 1 - min(first, last) > MAX_STEP or stride - 1 > most_zeros:
             return f"a window of at most {MAX_STEP + 1} places beyond its padding, this one has {extent}"
-    return element_refusal(Node(op, node.operand_types[:1], node.result_types, node.name)) or requantise_refusal(
+    return element_refusal(Node(op, node.operand_types[:1], node.result_types, node.name)) or requantize_refusal(
         node, op.multiplier, op.rshift
     )
 

@@ -100,7 +100,7 @@ class DepthwiseConvKernel(LaneKernel[Any], PerChannelKernel[Cv18Assembler]):
         if name == "bias":
             assert bias is not None
             return pack_bias(self.lanes, bias)
-        return channel_blocks(self.lanes, bias, *self.product(node).requantisation((c0, c1)))
+        return channel_blocks(self.lanes, bias, *self.product(node).requantization((c0, c1)))
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Cv18Assembler) -> None:
         asm.record(self.command(node, placed))

@@ -68,7 +68,7 @@ class SumKernel(ElementwiseKernel):
         op = node.op
         if any(factor != 1.0 for factor in op.coeff or ()):
             return "coefficients other than 1 have no kernel"
-        if not node.result_type.is_quantised:
+        if not node.result_type.is_quantized:
             return super().refuse(node)
         if len(op.rshifts) != 1 or not 0 <= op.rshifts[0] <= MAX_SHIFT:
             return f"one common shift from 0 to {MAX_SHIFT}, there are {list(op.rshifts)}"
@@ -88,12 +88,12 @@ class SumKernel(ElementwiseKernel):
         return (1,) * len(node.operand_types)
 
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
-        if not node.result_type.is_quantised:
+        if not node.result_type.is_quantized:
             return ()
         return (Scratch("high", self.planes_bytes(tile_shape(tile)), above_results=True),)
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Cv18Assembler) -> None:
-        if node.result_type.is_quantised:
+        if node.result_type.is_quantized:
             self._emit_integers(node, placed, asm)
         else:
             self._emit_floats(node, placed, asm)
@@ -231,7 +231,7 @@ class MulKernel(ElementwiseKernel):
         op = node.op
         if len(node.operand_types) != 2:
             return f"two operands, this one has {len(node.operand_types)}"
-        if node.result_type.is_quantised:
+        if node.result_type.is_quantized:
             if op.quant_mode != "QDM" or op.round_mode != "HalfAwayFromZero":
                 return f"only quant_mode QDM rounded HalfAwayFromZero, this one is {op.quant_mode} {op.round_mode}"
             if not 0 <= op.rshift <= MAX_SHIFT:
@@ -244,7 +244,7 @@ class MulKernel(ElementwiseKernel):
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Cv18Assembler) -> None:
         result = placed.result
         left, right = self.sources(placed)
-        quantised = node.result_type.is_quantised
+        quantized = node.result_type.is_quantized
         asm.record(
             Arithmetic(
                 operation=ArithmeticOp.MUL,
@@ -252,8 +252,8 @@ class MulKernel(ElementwiseKernel):
                 result=operand(result),
                 left=left,
                 right=right,
-                multiplier=node.op.multiplier if quantised else None,
-                shift=node.op.rshift if quantised else 0,
+                multiplier=node.op.multiplier if quantized else None,
+                shift=node.op.rshift if quantized else 0,
                 relu=node.op.do_relu and not node.result_type.storage.is_unsigned,
             )
         )

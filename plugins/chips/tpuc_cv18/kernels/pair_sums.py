@@ -57,7 +57,7 @@ class PairSumKernel(LaneKernel[Any]):
         result = node.result_type
         if any(type_ is ABSENT for type_ in node.operand_types):
             return None
-        if not result.is_quantised or len(result.dims) != _RANK:
+        if not result.is_quantized or len(result.dims) != _RANK:
             return None
         whole = [index for index, type_ in enumerate(node.operand_types) if type_.dims == result.dims]
         high, low = ([index for index in whole if node.op.multipliers[index] == factor] for factor in (_HIGH, _LOW))

@@ -131,7 +131,7 @@ class ProductKernel(LaneKernel[Any], WindowKernel[Cv18Assembler]):
             assert bias is not None
             return pack_bias(self.lanes, bias)
         if name == "block":
-            return channel_blocks(self.lanes, bias, *product.requantisation((c0, c1)))
+            return channel_blocks(self.lanes, bias, *product.requantization((c0, c1)))
         if name == "factors":
             return pack_planes(self.lanes, factor_rows(product.factors((c0, c1)), planes_of(terms_of(product))))
         k0, k1 = tile.range("k")
@@ -225,7 +225,7 @@ def _is_float(node: Node) -> bool:
     return node.operand_types[0].storage.is_float
 
 
-def requantise_refusal(node: Node, multipliers: Sequence[int], shifts: Sequence[int]) -> str | None:
+def requantize_refusal(node: Node, multipliers: Sequence[int], shifts: Sequence[int]) -> str | None:
     """The refusal of requantization parameters, None if they are supported."""
     if _is_float(node) or (gives_floats(node) and getattr(node.op, "scales", ())):
         return None
@@ -269,7 +269,7 @@ def convolution_refusal(lanes: Lanes, node: Node[tpu.Conv2D]) -> str | None:
     return (
         _element_refusal(node)
         or point_refusal(node)
-        or requantise_refusal(node, op.multiplier, op.rshift)
+        or requantize_refusal(node, op.multiplier, op.rshift)
         or lanes.window_refusal(op.window())
     )
 
@@ -284,7 +284,7 @@ def constant_matrix_refusal(node: Node[tpu.MatMul]) -> str | None:
     return (
         _element_refusal(node)
         or point_refusal(node)
-        or requantise_refusal(node, op.multipliers, op.rshifts)
+        or requantize_refusal(node, op.multipliers, op.rshifts)
         or types_refusal([node.operand_types[1]], MAX_DMA_EXTENT // 2)
     )
 

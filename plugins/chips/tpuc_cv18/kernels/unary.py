@@ -49,7 +49,7 @@ class ConstantKernel(ElementwiseKernel):
     operation: ArithmeticOp
 
     def refuse(self, node: Node) -> str | None:
-        if node.result_type.is_quantised:
+        if node.result_type.is_quantized:
             return "bf16 only; integers take a table"
         return super().refuse(node)
 
@@ -86,7 +86,7 @@ class PReluKernel(ElementwiseKernel):
 
     def refuse(self, node: Node) -> str | None:
         op = node.op
-        if not node.result_type.is_quantised:
+        if not node.result_type.is_quantized:
             return super().refuse(node)
         if any(type_.storage.is_unsigned for type_ in (*node.operand_types, node.result_type)):
             return "int8 operand, slopes and result; unsigned values are never below 0"
@@ -137,7 +137,7 @@ class LeakyReluKernel(ElementwiseKernel):
     """bf16: the maximum of the value and its product with the slope for slopes up to 1, the minimum for larger ones."""
 
     def refuse(self, node: Node) -> str | None:
-        if node.result_type.is_quantised:
+        if node.result_type.is_quantized:
             return "bf16 only; integers take a table"
         return super().refuse(node)
 

@@ -68,7 +68,7 @@ class WideDepthwiseConvKernel(DepthwiseConvKernel):
                 yield pack_planes(self.lanes, rows.astype(np.int8).reshape(c1 - c0, -1))
             else:
                 sums = None if bias is None or not has_bias(node) else bias.reshape(-1)[c0:c1]
-                yield channel_blocks(self.lanes, sums, *self.product(node).requantisation((c0, c1)))
+                yield channel_blocks(self.lanes, sums, *self.product(node).requantization((c0, c1)))
 
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
         product = self.product(node)

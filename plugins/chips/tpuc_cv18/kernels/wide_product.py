@@ -80,7 +80,7 @@ class WideConvKernel(ConvKernel):
                     yield pack_planes(self.lanes, rest[c0:c1, channel].reshape(c1 - c0, -1))
             else:
                 own = None if bias is None or not product.has_bias else bias.reshape(-1)[c0:c1]
-                yield channel_blocks(self.lanes, own, *product.requantisation((c0, c1)))
+                yield channel_blocks(self.lanes, own, *product.requantization((c0, c1)))
 
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
         shape = (1, 1, tile.size("h"), tile.size("w"))

@@ -13,7 +13,7 @@ from tpuc_chip_parts.lowering import (
     FunctionTable,
     PowFloat,
     is_stated,
-    quantised_constant,
+    quantized_constant,
     result_with_sign,
     slope_refusal,
     table_of,
@@ -109,7 +109,7 @@ class PReluInt8(Lowering[top.PRelu]):
         multiplier, shift = short_factor(scale / result.uniform.scale, _STEPS)
         if may_move_scale(node):
             result = with_scale(result, scale / math.ldexp(multiplier, -shift))
-        stored, common = quantised_constant(slope * (scale / result.uniform.scale), lowest_shift=0)
+        stored, common = quantized_constant(slope * (scale / result.uniform.scale), lowest_shift=0)
         op = tpu.PReluOp(rshift=common, multiplier_pos=multiplier, rshift_pos=shift)
         dims = node.operand_types[0].dims
         row = stored.reshape(1, -1, *(1,) * (len(dims) - 2))
@@ -117,7 +117,7 @@ class PReluInt8(Lowering[top.PRelu]):
 
     def _table(self, slopes: Array, node: LoweringNode, build: LoweringBuilder) -> Value:
         """A table for each channel with the result of each byte."""
-        value, result = node.operands[0], node.quantised_result_type()
+        value, result = node.operands[0], node.quantized_result_type()
         rows = [table_of(top.LeakyRelu(alpha=float(slope)), value.tensor, result) for slope in slopes.reshape(-1)]
         element = "ui8" if result.storage.is_unsigned else "si8"
         table = build.weight("table", np.stack(rows).reshape(1, -1, 1, 256), element)
@@ -135,6 +135,6 @@ class ReluAny(Lowering[top.Relu]):
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         source = node.operands[0].tensor
-        if source.is_quantised and (is_stated(node) or zero_point(source)):
+        if source.is_quantized and (is_stated(node) or zero_point(source)):
             return FunctionTable().lower(node, build)
         return [build(tpu.Relu(relu_limit=node.op.relu_limit), node.operands, node.operands[0].tensor.at(None))]

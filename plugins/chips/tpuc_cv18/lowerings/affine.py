@@ -44,7 +44,7 @@ def is_affine(node: LoweringNode[Any]) -> bool:
     if is_stated(node):
         if not reaches(node, type_, float(np.abs(affine.factor).max(initial=0.0))):
             return False
-    elif not (type_.is_quantised and zero_point(type_)):
+    elif not (type_.is_quantized and zero_point(type_)):
         return False
     dims = np.broadcast_shapes(affine.factor.shape, affine.summand.shape)
     is_within = type_.dims == node.result_type.dims and len(dims) <= len(type_.dims)
@@ -57,7 +57,7 @@ def affine_product(node: LoweringNode[Any], build: LoweringBuilder) -> Value:
     """
     op, affine = node.op, _affine(node)
     assert affine is not None
-    value, result = node.operands[affine.place], node.quantised_result_type()
+    value, result = node.operands[affine.place], node.quantized_result_type()
     dims = value.tensor.dims
     own = np.broadcast_shapes(affine.factor.shape, affine.summand.shape)
     images, channels, size = _split(own, dims)
@@ -99,12 +99,12 @@ def reaches(node: LoweringNode[Any], type_: TensorType, factor: float) -> bool:
     """True when an 8-bit filter can represent the operand's step times a factor in steps of the result, including when
     the operand later loses its prequantized type.
     """
-    wanted = node.quantised_result_type().uniform.scale
-    if type_.is_quantised:
+    wanted = node.quantized_result_type().uniform.scale
+    if type_.is_quantized:
         return type_.uniform.scale * factor < STEPS / _COARSER * wanted
     if node.chip is None or not isinstance(type_.element, Calibrated):
         return False
-    return node.chip.quantise(type_, node.mode, node.name).uniform.scale * factor < STEPS * wanted
+    return node.chip.quantize(type_, node.mode, node.name).uniform.scale * factor < STEPS * wanted
 
 
 def _affine(node: LoweringNode[Any]) -> _Affine | None:

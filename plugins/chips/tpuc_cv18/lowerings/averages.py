@@ -88,7 +88,7 @@ def _strides(node: LoweringNode[top.AvgPool]) -> tuple[int, ...]:
 
 def product_of_ones(node: LoweringNode[top.AvgPool], build: LoweringBuilder, taps: int) -> Value:
     """The window sums of an average, divided by `taps`, as a depthwise convolution."""
-    op, value, result = node.op, node.operands[0], node.quantised_result_type()
+    op, value, result = node.op, node.operands[0], node.quantized_result_type()
     channels = value.tensor.dims[1]
     filters = np.ones((channels, 1, *op.kernel_shape), np.float32)
     product = stored_qdm(filters, np.ones(1), None, value.tensor.uniform, result.uniform, taps, _lean(node))
@@ -114,7 +114,7 @@ def corrected_average(node: LoweringNode[top.AvgPool], build: LoweringBuilder) -
     """Sum whole numbers in bf16, and multiply by a factor for each output position. Rounding a sum to a byte before the
     multiplication would cause errors of several steps.
     """
-    correction, result, units = correction_of(node), node.quantised_result_type(), _units(node)
+    correction, result, units = correction_of(node), node.quantized_result_type(), _units(node)
     assert correction is not None
     steps = steps_by_table(node.operands[0], units.scale, f"{node.name}_steps", build, units.shift)
     value, op = pad_apart(steps, whole_window(node), 0.0, node.name, build)
@@ -149,7 +149,7 @@ def _units(node: LoweringNode[top.AvgPool]) -> _Units:
     which bf16 is exact, the table holds fractions of a result step instead. A relu, or padding that counts as zeros,
     rules out a shift.
     """
-    source, result = node.operands[0].tensor.uniform, node.quantised_result_type()
+    source, result = node.operands[0].tensor.uniform, node.quantized_result_type()
     ratio, taps = source.scale / result.uniform.scale, node.op.kernel_shape[0] * node.op.kernel_shape[1]
     point = float(zero_point(result))
     if node.op.do_relu or node.op.count_include_pad:

@@ -8,7 +8,7 @@ import numpy as np
 from tpuc.api import BF16, F32, Lowering, LoweringBuilder, LoweringNode, TensorType, Value, numpy_dtype
 from tpuc_ops import top, tpu
 from tpuc_ops.integers import zero_point
-from tpuc_ops.quant.arithmetic import dequantise
+from tpuc_ops.quant.arithmetic import dequantize
 
 from tpuc_cv18.lowerings.common import as_bf16
 from tpuc_cv18.lowerings.table import CASTS as TABLE
@@ -28,7 +28,7 @@ class CastAny(Lowering[tpu.Cast]):
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         (value,) = node.operands
-        nearest = node.op.round_mode == "HalfToEven" and value.tensor.is_quantised
+        nearest = node.op.round_mode == "HalfToEven" and value.tensor.is_quantized
         return [cast(value, node.result_type, node.name, build, nearest=nearest)]
 
 
@@ -36,10 +36,10 @@ def cast(value: Value, wanted: TensorType, name: str, build: LoweringBuilder, *,
     """Convert `value` to `wanted` by an op called `name`. With `nearest`, integers become the nearest floats."""
     source = value.tensor
     bounded = _is_picture(value)
-    if not source.is_quantised and not wanted.is_quantised:
+    if not source.is_quantized and not wanted.is_quantized:
         return build(tpu.Cast(round_half=wanted.storage == BF16, is_bounded=bounded), [value], wanted, name)
-    if source.is_quantised and (zero_point(source) or (nearest and not _is_of_runtime(source, wanted))):
-        table = dequantise(
+    if source.is_quantized and (zero_point(source) or (nearest and not _is_of_runtime(source, wanted))):
+        table = dequantize(
             np.arange(256, dtype=np.uint8).view(numpy_dtype(source.storage)),
             source.uniform.scale,
             source.uniform.zero_point,
@@ -49,7 +49,7 @@ def cast(value: Value, wanted: TensorType, name: str, build: LoweringBuilder, *,
         operands = [value, build.weight(f"{name}_bf16", as_bf16(table.reshape(1, 1, 1, 256)), "bf16")]
         value = build(tpu.Lut(), operands, half, name if last else f"{name}_half")
         return value if last else cast(value, wanted, name, build)
-    stored, plain = (source, wanted) if source.is_quantised else (wanted, source)
+    stored, plain = (source, wanted) if source.is_quantized else (wanted, source)
     if _is_of_runtime(stored, plain):
         return build(tpu.Cast(), [value], wanted, name)
     rounds = source.storage == F32

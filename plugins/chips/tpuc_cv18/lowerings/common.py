@@ -23,7 +23,7 @@ from tpuc_chip_parts.held import held
 from tpuc_chip_parts.lowering import STEPS, is_stated
 from tpuc_ops import top, tpu
 from tpuc_ops.arrays import Array
-from tpuc_ops.quant.arithmetic import Rounding, decompose_frexp31, quantise_float
+from tpuc_ops.quant.arithmetic import Rounding, decompose_frexp31, quantize_float
 
 MAX_SHIFT = 31
 MANTISSA_BITS = 31
@@ -111,7 +111,7 @@ def rescaled(value: Value, wanted: TensorType, name: str, build: LoweringBuilder
     if factor >= 1.0:
         every = np.arange(256, dtype=np.uint8).view(numpy_dtype(source.storage))
         real = every.astype(np.float64) * source.uniform.scale
-        entries = quantise_float(real, wanted.uniform.scale, 0, Rounding.HALF_AWAY_FROM_ZERO, dtype)
+        entries = quantize_float(real, wanted.uniform.scale, 0, Rounding.HALF_AWAY_FROM_ZERO, dtype)
         table = build.weight(f"{name}_table", entries.reshape(1, 1, 1, 256), element)
         return build(tpu.Lut(), [value, table], source.with_element(wanted.element).at(None), name)
     multiplier, shift = decompose_qdm(factor)

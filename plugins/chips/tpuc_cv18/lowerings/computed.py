@@ -53,11 +53,11 @@ class _Product:
         self.result = node.result_type.shape_only().with_element(BF16)
         types = [value.tensor for value in node.operands[:2]]
         has_constant = any(constant is not None for constant in node.constants)
-        if node.mode != "int8" or has_constant or not all(type_.is_quantised for type_ in types):
+        if node.mode != "int8" or has_constant or not all(type_.is_quantized for type_ in types):
             return
         # The chip computes unsigned products from unsigned operands only.
         unsigned = all(type_.storage.is_unsigned for type_ in types)
-        result = result_with_sign(node, unsigned=True) if unsigned else node.quantised_result_type()
+        result = result_with_sign(node, unsigned=True) if unsigned else node.quantized_result_type()
         factor = types[0].uniform.scale * types[1].uniform.scale / result.uniform.scale
         if factor < 1.0:
             self.factor, self.result = factor, result

@@ -16,7 +16,7 @@ from tpuc_ops.integers import zero_point
 
 from tpuc_cv18.lowerings.common import QDM, Array, as_bf16
 from tpuc_cv18.lowerings.phases import lower_phases, phase_filters, phases_refusal
-from tpuc_cv18.lowerings.qdm import quantise_qdm, stored_qdm
+from tpuc_cv18.lowerings.qdm import quantize_qdm, stored_qdm
 from tpuc_cv18.lowerings.relu_apart import with_relu_apart
 from tpuc_cv18.lowerings.table import TABLE
 from tpuc_cv18.lowerings.windows import loses_dilation, most_zeros
@@ -143,7 +143,7 @@ class DeconvInt8(Lowering[top.Deconv]):
 
     @with_relu_apart
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        source, result = node.operands[0].tensor, node.quantised_result_type()
+        source, result = node.operands[0].tensor, node.quantized_result_type()
         moved = bool(zero_point(source) or zero_point(result))
         parts, bias = _Deconvolution(node, build, in_phases=moved), node.constants[2]
         biases = None if bias is None else parts.biases(bias)
@@ -155,7 +155,7 @@ class DeconvInt8(Lowering[top.Deconv]):
             filters = np.rint(parts.channels() / steps.reshape(-1, 1, 1, 1))
             product = stored_qdm(filters, steps, biases, source.uniform, result.uniform)
         else:
-            product = quantise_qdm(parts.channels(), biases, source.uniform, result.uniform, learned)
+            product = quantize_qdm(parts.channels(), biases, source.uniform, result.uniform, learned)
         stored = build.weight("filter_i8", parts.stored(product.filters), "si8")
         added = build.none()
         if product.bias is not None:

@@ -126,7 +126,7 @@ class SumInt8(Lowering[Any]):
             return [sum_as_product(node, build)]
         if is_affine(node):
             return [affine_product(node, build)]
-        result = node.quantised_result_type()
+        result = node.quantized_result_type()
         coefficients = list(op.coeff or (1.0,) * len(node.operands))
         if isinstance(op, top.Sub):
             coefficients[0 if op.is_reverse else 1] *= -1

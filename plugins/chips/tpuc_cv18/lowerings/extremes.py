@@ -8,7 +8,7 @@ from typing import Any
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Op, Value, numpy_dtype
 from tpuc_chip_parts.lowering import result_with_sign
 from tpuc_ops import top, tpu
-from tpuc_ops.quant.arithmetic import Rounding, quantise_float
+from tpuc_ops.quant.arithmetic import Rounding, quantize_float
 
 from tpuc_cv18.lowerings.common import bf16_operands, rescaled
 from tpuc_cv18.lowerings.table import TABLE
@@ -61,6 +61,6 @@ class ExtremeInt8(_Extreme):
                 values.append(rescaled(value, result, f"{node.name}_operand{index}", build))
                 continue
             dtype = numpy_dtype(result.storage)
-            stored = quantise_float(constant, result.uniform.scale, 0, Rounding.HALF_AWAY_FROM_ZERO, dtype)
+            stored = quantize_float(constant, result.uniform.scale, 0, Rounding.HALF_AWAY_FROM_ZERO, dtype)
             values.append(build.weight(f"operand{index}_i8", stored, "ui8" if unsigned else "si8"))
         return [build(_tpu(node.op), _computed_first(node, values), result)]

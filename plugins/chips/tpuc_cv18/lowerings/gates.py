@@ -8,7 +8,7 @@ import numpy as np
 from tpuc.api import Elementwise, LoweringBuilder, LoweringNode, Node, Op, TensorType, Value, numpy_dtype
 from tpuc_chip_parts.lowering import is_stated
 from tpuc_ops import top, tpu
-from tpuc_ops.quantised import ComputesIntegers
+from tpuc_ops.quantized import ComputesIntegers
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ def gate_of(node: LoweringNode) -> Gate | None:
     """The gate, if the node is a product of two prequantized operands, one of which is a function of the other."""
     if not isinstance(node.op, top.Mul) or len(node.operand_types) != 2 or not is_stated(node):
         return None
-    if not all(one.is_quantised for one in node.operand_types):
+    if not all(one.is_quantized for one in node.operand_types):
         return None
     for index, made_of in enumerate(node.made_of):
         if made_of is None or made_of[0] == index:
@@ -35,7 +35,7 @@ def gate_of(node: LoweringNode) -> Gate | None:
 
 def gated(node: LoweringNode, gate: Gate, build: LoweringBuilder) -> Value:
     """A table with the result of function and product for each byte."""
-    value, result = node.operands[gate.index], node.quantised_result_type()
+    value, result = node.operands[gate.index], node.quantized_result_type()
     every = np.arange(256, dtype=np.uint8).view(numpy_dtype(value.tensor.storage))
     types = [TensorType(every.shape, type_.element) for type_ in node.operand_types]
     made = types[1 - gate.index]

@@ -16,7 +16,7 @@ from tpuc_cv18.lowerings.computed import computed_refusal, is_computed, lower_co
 from tpuc_cv18.lowerings.qdm import (
     float_sums,
     is_stored,
-    quantise_qdm,
+    quantize_qdm,
     stored_filters,
     stored_qdm,
 )
@@ -64,7 +64,7 @@ class MatMulInt8(Lowering[top.MatMul]):
         if right is None or is_computed(node):
             return lower_computed(node, build)
         bias = node.constants[2]
-        result = node.quantised_result_type()
+        result = node.quantized_result_type()
         value, kept = node.operands[0], stored_filters(node)
         source = value.tensor
         right = right if kept is None else kept.filters
@@ -78,7 +78,7 @@ class MatMulInt8(Lowering[top.MatMul]):
         elif node.float_sums:
             return [self._floats(node, build, columns, result)]
         else:
-            product = quantise_qdm(columns, bias, source.element, result.element, learned_scales(node))
+            product = quantize_qdm(columns, bias, source.element, result.element, learned_scales(node))
         absent = build.none()
         stored = product.filters if op.right_transpose else np.ascontiguousarray(product.filters.T)
         bias32 = absent if product.bias is None else build.weight("bias_i32", product.bias.reshape(1, -1))

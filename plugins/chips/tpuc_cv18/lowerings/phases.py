@@ -62,7 +62,7 @@ def lower_phases(
     all_fields: dict[str, Any] = {"do_relu": op.do_relu, "relu_limit": op.relu_limit, **fields}
     with_bias = operands[2].type != build.none().type
     conv = tpu.Conv2D(kernel_shape=(rows, columns), pads=around.pads, with_bias=with_bias, **all_fields)
-    plain = result.shape_only() if not result.is_quantised else result
+    plain = result.shape_only() if not result.is_quantized else result
 
     def step(what: Op, values: Sequence[Value], dims: tuple[int, ...], suffix: str) -> Value:
         return build(what, values, plain.with_shape(dims).at(None), f"{node.name}_{suffix}")

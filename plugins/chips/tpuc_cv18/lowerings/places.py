@@ -61,7 +61,7 @@ class ArgAny(Lowering[top.Arg]):
     def _scale(self, node: LoweringNode) -> float | None:
         """The scale of an operand stored as bytes, else None."""
         type_ = node.operands[0].tensor
-        return type_.uniform.scale if type_.is_quantised and node.constants[0] is None else None
+        return type_.uniform.scale if type_.is_quantized and node.constants[0] is None else None
 
 
 def _extent(node: LoweringNode) -> int:

@@ -15,7 +15,7 @@ from tpuc_cv18.lowerings.common import QDM, Array, as_bf16
 from tpuc_cv18.lowerings.qdm import (
     float_sums,
     is_stored,
-    quantise_qdm,
+    quantize_qdm,
     stored_filters,
     stored_qdm,
     within_reach,
@@ -124,7 +124,7 @@ class ConvInt8(Lowering[top.Conv]):
             node = dataclasses.replace(node, constants=(None, stored.filters, bias))
         value, near, constant = _within_fields(node, build)
         filters, group = _plain_groups(near, constant, value.tensor.dims[1])
-        result = node.quantised_result_type()
+        result = node.quantized_result_type()
         wide: tuple[int, ...] = ()
         if stored is not None:
             near = dataclasses.replace(near, group=group)
@@ -139,7 +139,7 @@ class ConvInt8(Lowering[top.Conv]):
             result = within_reach(result, filters, value.tensor.element)
             if node.float_sums and group == 1:
                 return [self._floats(node, build, near, (value, filters), result)]
-            product = quantise_qdm(filters, bias, value.tensor.element, result.element, learned_scales(node))
+            product = quantize_qdm(filters, bias, value.tensor.element, result.element, learned_scales(node))
         weight = ("filter_i16", product.filters, "si16") if wide else ("filter_i8", product.filters, "si8")
         operands = [value, build.weight(*weight), build.none()]
         if product.bias is not None:

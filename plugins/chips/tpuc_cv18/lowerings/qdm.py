@@ -38,7 +38,7 @@ class QdmProduct:
     right_shifts: tuple[int, ...]
 
 
-def quantise_qdm(
+def quantize_qdm(
     filters: Array, bias: Array | None, source: ElementType, result: ElementType, learned: Array | None = None
 ) -> QdmProduct:
     """Quantize per output channel (the first axis of `filters`); operand and result may have per-channel scales.
@@ -62,12 +62,12 @@ def quantise_qdm(
         factors = np.where((needed > factors) & (needed < 1.0), needed, factors)
     multipliers, shifts = decompose_each(np.clip(factors, _SMALLEST, _LARGEST), decompose_qdm)
     exact = np.ldexp(multipliers.astype(np.float64), -MANTISSA_BITS - shifts.astype(np.int32))
-    quantised = round_quotients(rows, exact, Rounding.HALF_TO_EVEN, np.int8)
+    quantized = round_quotients(rows, exact, Rounding.HALF_TO_EVEN, np.int8)
     bias32: Array | None = None
     if scaled_bias is not None:
         bias32 = saturate(round_to_int(scaled_bias / exact, Rounding.HALF_TO_EVEN), np.int32)
     return QdmProduct(
-        quantised.reshape(filters.shape),
+        quantized.reshape(filters.shape),
         bias32,
         tuple(int(value) for value in multipliers),
         tuple(int(value) for value in shifts),
@@ -75,10 +75,10 @@ def quantise_qdm(
 
 
 def float_sums(filters: Array, source: ElementType, result: ElementType) -> tuple[Array, tuple[float, ...]]:
-    """The filters of `quantise_qdm` for an 8-bit `result`, and the scale of their sums: one bf16 number per output
+    """The filters of `quantize_qdm` for an 8-bit `result`, and the scale of their sums: one bf16 number per output
     channel.
     """
-    product = quantise_qdm(filters, None, source, result)
+    product = quantize_qdm(filters, None, source, result)
     shifts = np.asarray(product.right_shifts) + MANTISSA_BITS
     units = np.ldexp(np.asarray(product.multipliers, np.float64), -shifts) * scales_of(result)
     return product.filters, tuple(bf16(unit) for unit in units.tolist())
@@ -171,7 +171,7 @@ def stored_qdm(
 
 
 def within_reach(result: TensorType, filters: Array, source: ElementType) -> TensorType:
-    """The result with per-channel scales for which the factors of `quantise_qdm` are below 1: a channel with only small
+    """The result with per-channel scales for which the factors of `quantize_qdm` are below 1: a channel with only small
     values may have a scale for which filters would saturate.
     """
     if not isinstance(result.element, UniformPerAxis):

@@ -163,7 +163,7 @@ class ReduceAny(Lowering[top.Reduce]):
         if plain:
             return [value]
         if node.op.mode == "ReduceMin":
-            result = node.quantised_result_type()
+            result = node.quantized_result_type()
             if value.tensor.dims == result.dims:
                 return [_negated(value, result, node.name, build)]
             value = _negated(value, result.with_shape(value.tensor.dims), f"{node.name}_least", build)

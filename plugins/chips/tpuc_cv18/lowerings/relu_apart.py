@@ -27,7 +27,7 @@ def with_relu_apart(lower: LowerT) -> LowerT:
     def apart(self: Any, node: LoweringNode[Any], build: LoweringBuilder) -> Sequence[Value]:
         if not _needs_table(node):
             return lower(self, node, build)
-        op, result = node.op, node.quantised_result_type()
+        op, result = node.op, node.quantized_result_type()
         plain = dataclasses.replace(op, do_relu=False, relu_limit=-1.0)
         inner = dataclasses.replace(node, op=plain, name=f"{node.name}_before_relu")
         (value,) = lower(self, inner, InnerBuilder(build, inner.name))

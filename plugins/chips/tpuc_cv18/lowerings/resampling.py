@@ -16,7 +16,7 @@ from tpuc_ops import top, tpu
 from tpuc_ops.integers import without_point, zero_point
 
 from tpuc_cv18.lowerings.common import Array, as_bf16
-from tpuc_cv18.lowerings.qdm import QdmProduct, quantise_qdm, stored_qdm
+from tpuc_cv18.lowerings.qdm import QdmProduct, quantize_qdm, stored_qdm
 from tpuc_cv18.lowerings.shares import parts_of, reaches, triangle
 from tpuc_cv18.lowerings.stated_resizing import in_steps
 from tpuc_cv18.lowerings.table import TABLE
@@ -64,7 +64,7 @@ def _is_prequantized(node: LoweringNode) -> bool:
 def _is_finer(node: LoweringNode) -> bool:
     """True when the result's steps are so much finer that rounding averages to the operand's steps would be visible."""
     element = node.operands[0].tensor.element
-    return isinstance(element, Uniform) and element.scale > _FINE * node.quantised_result_type().uniform.scale
+    return isinstance(element, Uniform) and element.scale > _FINE * node.quantized_result_type().uniform.scale
 
 
 def _stated(node: LoweringNode[top.Interp], build: LoweringBuilder) -> Value:
@@ -72,8 +72,8 @@ def _stated(node: LoweringNode[top.Interp], build: LoweringBuilder) -> Value:
     have room for them, with both zero points in the bias.
     """
     (value,) = node.operands
-    source, wanted = value.tensor, node.quantised_result_type()
-    moves = node.op.mode == "nearest" and source.is_quantised
+    source, wanted = value.tensor, node.quantized_result_type()
+    moves = node.op.mode == "nearest" and source.is_quantized
     if not (moves or _is_triangular(node, source, wanted)):
         return in_steps(node, build)
     plain = without_point(source).at(None)
@@ -102,7 +102,7 @@ def _triangles(node: LoweringNode[top.Interp]) -> Pair | None:
 
 def _triangle_shares(node: LoweringNode[top.Interp]) -> Array:
     down, right = (
-        triangle(one, is_centred=node.op.coord_mode != "asymmetric")[0] for one in _triangles(node) or (1, 1)
+        triangle(one, is_centered=node.op.coord_mode != "asymmetric")[0] for one in _triangles(node) or (1, 1)
     )
     return np.outer(down, right)
 
@@ -123,7 +123,7 @@ class _Resampling:
     def __init__(self, node: LoweringNode, build: LoweringBuilder, points: Pair = (0, 0)) -> None:
         self.node, self.build, self.points = node, build, points
         self.source = node.operands[0]
-        self.type = node.quantised_result_type() if node.mode == "int8" else node.float_result_type()
+        self.type = node.quantized_result_type() if node.mode == "int8" else node.float_result_type()
 
     def value(self) -> list[Value]:
         """The result."""
@@ -163,13 +163,13 @@ class _Resampling:
         each position.
         """
         n, c, h, w = self.source.tensor.dims
-        is_centred = self.node.op.coord_mode != "asymmetric"
-        before = [int(factor > 1 and is_centred) for factor in factors]
+        is_centered = self.node.op.coord_mode != "asymmetric"
+        before = [int(factor > 1 and is_centered) for factor in factors]
         after = [int(factor > 1) for factor in factors]
         dims = (n, c, h + before[0] + after[0], w + before[1] + after[1])
         pad = tpu.Pad(paddings=(0, 0, *before, 0, 0, *after), mode="edge")
         value = self.build(pad, [self.source], self.source.tensor.with_shape(dims).at(None), f"{self.node.name}_edged")
-        (down, above, below), (right, left, beside) = (triangle(one, is_centred=is_centred) for one in factors)
+        (down, above, below), (right, left, beside) = (triangle(one, is_centered=is_centered) for one in factors)
         kernel = (len(down), len(right))
         filters = np.broadcast_to(np.outer(down, right).astype(np.float32), (c, 1, *kernel))
         weights, fields = self._filters("triangles", filters, value, self.type, transposed=True)
@@ -192,7 +192,7 @@ class _Resampling:
         """
         fields: dict[str, Any] = {}
         element = "bf16"
-        if result.is_quantised:
+        if result.is_quantized:
             target = dataclasses.replace(result.uniform, zero_point=self.points[1])
             product = self._product(filters, source.tensor.uniform, target)
             fields = {
@@ -213,7 +213,7 @@ class _Resampling:
         """
         parts = parts_of(filters) if is_stated(self.node) else 0
         if not parts or not reaches(filters, source, result):
-            return quantise_qdm(filters, None, source, result)
+            return quantize_qdm(filters, None, source, result)
         bias = np.full(filters.shape[0], -self.points[0] * source.scale) if any(self.points) else None
         return stored_qdm(filters * parts, np.array([1 / parts]), bias, source, result)
 

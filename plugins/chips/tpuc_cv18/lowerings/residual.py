@@ -28,7 +28,7 @@ def is_product(node: LoweringNode[top.Add | top.Sub]) -> bool:
     plain = len(types) == 2 and all(constant is None for constant in node.constants) and len(types[0].dims) > 1
     if not plain or not is_stated(node) or any(factor != 1.0 for factor in op.coeff or ()):
         return False
-    if not all(type_.is_quantised and type_.dims == node.result_type.dims for type_ in types):
+    if not all(type_.is_quantized and type_.dims == node.result_type.dims for type_ in types):
         return False
     return _least(types[0].uniform, types[1].uniform, node.result_type.uniform) <= _MOST_COPIES * STEPS
 
@@ -46,7 +46,7 @@ def sum_as_product(node: LoweringNode[top.Add | top.Sub], build: LoweringBuilder
     values = _of_one_sign(node, build)
     parts = [_shaped(value, image, f"{node.name}_part{index}", build) for index, value in enumerate(values)]
     first, second = (value.tensor.uniform for value in parts)
-    result = node.quantised_result_type()
+    result = node.quantized_result_type()
     signs = (1, 1) if isinstance(node.op, top.Add) else (-1, 1) if node.op.is_reverse else (1, -1)
     factors = nearest_factors(first, second, result.uniform)
     count = max(map(_byte_count, factors.whole))

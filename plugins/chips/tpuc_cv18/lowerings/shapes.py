@@ -105,9 +105,9 @@ class ConcatAny(ShapeLowering):
         op = node.op
         types = [v.tensor for v, constant in zip(node.operands, node.constants, strict=True) if constant is None]
         has_constants = len(types) < len(node.operands)
-        stored = all(type_.is_quantised for type_ in types)
+        stored = all(type_.is_quantized for type_ in types)
         if stored and is_stated(node) and (node.mode == "int8" or not has_constants):
-            wanted = node.quantised_result_type().element
+            wanted = node.quantized_result_type().element
         elif stored and len({type_.element for type_ in types}) == 1 and not has_constants:
             wanted = types[0].element
         elif stored and node.mode == "int8":
@@ -133,10 +133,10 @@ class ConcatAny(ShapeLowering):
         self, node: LoweringNode[top.Concat], value: Value, wanted: TensorType, name: str, build: LoweringBuilder
     ) -> Value:
         type_ = value.tensor
-        floats = not (type_.is_quantised or wanted.is_quantised)
+        floats = not (type_.is_quantized or wanted.is_quantized)
         if type_.element == wanted.element or (floats and type_.storage == wanted.storage):
             return value
-        if not type_.is_quantised or not wanted.is_quantised:
+        if not type_.is_quantized or not wanted.is_quantized:
             return cast(value, wanted, name, build)
         if is_stated(node):
             return _by_table(node.op, value, wanted, name, build)

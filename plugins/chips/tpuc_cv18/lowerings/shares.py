@@ -29,7 +29,7 @@ def reaches(shares: Array, source: Uniform, result: Uniform) -> bool:
     return source.scale < result.scale * parts * room * _NEARLY
 
 
-def triangle(factor: int, *, is_centred: bool) -> tuple[Array, int, int]:
+def triangle(factor: int, *, is_centered: bool) -> tuple[Array, int, int]:
     """Weights of one position in the surrounding results, and how many results to crop before and after.
 
     Result o corresponds to operand position ``(o + 1/2) / factor - 1/2``, or ``o / factor``. A position's weight
@@ -38,10 +38,10 @@ def triangle(factor: int, *, is_centred: bool) -> tuple[Array, int, int]:
     if factor == 1:
         return np.ones(1), 0, 0
     # Offset of the first position from result 0, in results: centered filters have one border position in front.
-    first = -(factor + 1) / 2 if is_centred else 0.0
+    first = -(factor + 1) / 2 if is_centered else 0.0
     cut = math.floor(factor - 1e-9 - first)
     places = np.arange(2 * factor + 1) - cut - first
     shares = 1 - np.abs(places) / factor
     shares = shares[: int(np.flatnonzero(shares > 0)[-1]) + 1]
-    behind = len(shares) - cut + (factor if is_centred else 0)
+    behind = len(shares) - cut + (factor if is_centered else 0)
     return shares, cut, behind

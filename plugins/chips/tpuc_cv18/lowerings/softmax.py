@@ -62,9 +62,9 @@ class SoftmaxFloat(Lowering[top.Softmax]):
             return [_by_table(node, build)]
         lowered = tpu.Softmax(axis=node.op.axis, beta=node.op.beta, log=node.op.log)
         (value,) = node.operands
-        if value.tensor.is_quantised and value.tensor.storage.is_unsigned:
+        if value.tensor.is_quantized and value.tensor.storage.is_unsigned:
             value = cast(value, value.tensor.shape_only().with_element(F32), f"{node.name}_floats", build)
-        elif value.tensor.is_quantised:
+        elif value.tensor.is_quantized:
             value = _floats(value, node, build)
         return [build(lowered, [value], value.tensor.at(None))]
 
@@ -98,7 +98,7 @@ def _has_table(node: LoweringNode[top.Softmax]) -> bool:
 
 def _by_table(node: LoweringNode[top.Softmax], build: LoweringBuilder) -> Value:
     """Softmax, or its logarithm, in steps of the result."""
-    (value,), result = node.operands, node.quantised_result_type()
+    (value,), result = node.operands, node.quantized_result_type()
     powers = np.exp(-np.arange(256) * (node.op.beta * value.tensor.uniform.scale)).astype(np.float32)
     table = build.weight("powers", powers.reshape(1, 1, 1, 256), "f32")
     op = tpu.Softmax(axis=node.op.axis, beta=node.op.beta, log=node.op.log, factor=1.0 / result.uniform.scale)

@@ -23,7 +23,7 @@ def in_steps(node: LoweringNode[top.Interp], build: LoweringBuilder) -> Value:
 
 class _Steps(Bf16Composer):
     def value(self) -> Value:
-        op, source, result = self.node.op, self.node.operand_types[0], self.node.quantised_result_type()
+        op, source, result = self.node.op, self.node.operand_types[0], self.node.quantized_result_type()
         (_, _, h, w), (_, _, rows, columns) = source.dims, result.dims
         factor, value = 1.0 / result.uniform.scale, self.node.operands[0]
         if isinstance(value.tensor.element, Uniform):

@@ -11,7 +11,7 @@ from tpuc.api import LoweringBuilder, TensorType, Value
 from tpuc_ops import top, tpu
 from tpuc_ops.integers import zero_point
 
-from tpuc_cv18.isa.geometry import EU_BYTES, REQUANTISE_LEAST
+from tpuc_cv18.isa.geometry import EU_BYTES, REQUANTIZE_LEAST
 from tpuc_cv18.lowerings.common import Array
 from tpuc_cv18.lowerings.windows import pads_fit, strides_fit
 
@@ -95,7 +95,7 @@ def _vectors(images: TensorType) -> int:
 def _convolution_cycles(filters: Array, count: int, result: TensorType, lanes: int) -> int:
     """Cycles of a convolution with each byte counted `count` times."""
     oc, ic, rows, columns = filters.shape
-    return _vectors(result) * -(-oc // lanes) * max(REQUANTISE_LEAST, count * rows * columns * -(-ic // 2) + 1)
+    return _vectors(result) * -(-oc // lanes) * max(REQUANTIZE_LEAST, count * rows * columns * -(-ic // 2) + 1)
 
 
 def convolution_in_bytes(

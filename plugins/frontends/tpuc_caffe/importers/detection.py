@@ -35,8 +35,8 @@ def prior_box(node: ForeignNode, build: ImportBuilder) -> Value:
     x = (np.arange(columns, dtype=np.float32) + np.float32(offset)) * np.float32(step_w or width / columns)
     half = np.array(sizes, np.float32) / 2
     boxes = np.empty((rows, columns, len(sizes), 4), np.float32)
-    for index, (centre, extent, axis) in enumerate(((x, width, 0), (y, height, 1))):
-        places = centre[None, :, None] if axis == 0 else centre[:, None, None]
+    for index, (center, extent, axis) in enumerate(((x, width, 0), (y, height, 1))):
+        places = center[None, :, None] if axis == 0 else center[:, None, None]
         boxes[..., index] = (places - half[:, axis]) / np.float32(extent)
         boxes[..., index + 2] = (places + half[:, axis]) / np.float32(extent)
     if stated.get("clip", False):

@@ -17,8 +17,8 @@ from tpuc_onnx.resampling import Resampling
 COORDINATES_SINCE = 11
 """Before this opset, every resize was asymmetric, and nearest meant floor."""
 
-_CENTRED = ("half_pixel", "pytorch_half_pixel")
-_COORDINATES = (*_CENTRED, "half_pixel_symmetric", "align_corners", "asymmetric", "tf_crop_and_resize")
+_CENTERED = ("half_pixel", "pytorch_half_pixel")
+_COORDINATES = (*_CENTERED, "half_pixel_symmetric", "align_corners", "asymmetric", "tf_crop_and_resize")
 
 
 @dataclass(frozen=True)
@@ -112,12 +112,12 @@ def _copies(how: Resampling) -> bool:
     """True if growing by an integer factor repeats every element without shifting."""
     if how.coordinates == "asymmetric":
         return how.rounding == "floor"
-    return how.coordinates in _CENTRED and how.rounding.startswith("round_")
+    return how.coordinates in _CENTERED and how.rounding.startswith("round_")
 
 
 def _interpolates(how: Resampling) -> bool:
     """True if `Interp` supports this mode."""
-    if how.antialias or how.exclude_outside or how.coordinates not in (*_CENTRED, "asymmetric", "align_corners"):
+    if how.antialias or how.exclude_outside or how.coordinates not in (*_CENTERED, "asymmetric", "align_corners"):
         return False
     rounding = "floor" if how.coordinates == "asymmetric" else "round_prefer_floor"
     return how.mode == "linear" or (how.mode == "nearest" and how.rounding == rounding)

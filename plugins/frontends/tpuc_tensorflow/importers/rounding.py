@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from tpuc.api import F32, ForeignNode, ScalarType, Uniform, UniformPerAxis
 from tpuc_importing.operands import required_constant
-from tpuc_ops.quant.casts import Dequantise, Quantise
+from tpuc_ops.quant.casts import Dequantize, Quantize
 from tpuc_tflite.building import Arranged, Results
 
 from tpuc_tensorflow.evaluation.rounding import Grid, grid_of
@@ -31,8 +31,8 @@ def fake_quant(node: ForeignNode, build: TensorflowBuilder) -> Results:
     order = build.order(node.inputs[0])
     value = build.value(node.inputs[0], order)
     stored = value.tensor.with_element(_element(grid, order))
-    whole = build.build(Quantise(round_mode="HalfUp"), [value], f"{node.outputs[0]}/stored", [stored])
-    return Arranged(build.build(Dequantise(), [whole], node.outputs[0], [value.tensor]), order)
+    whole = build.build(Quantize(round_mode="HalfUp"), [value], f"{node.outputs[0]}/stored", [stored])
+    return Arranged(build.build(Dequantize(), [whole], node.outputs[0], [value.tensor]), order)
 
 
 _DEFAULTS = (("min", -6.0), ("max", 6.0))

@@ -11,7 +11,7 @@ from tpuc_tflite.building import NCHW, Arranged, TfliteBuilder
 from tpuc_tflite.importers.common import TABLE, aligned, axis_of, float_only, images, in_order, unary
 
 _LARGEST = float(np.finfo(np.float32).max)
-MOST_NEIGHBOURS = 1 << 10
+MOST_NEIGHBORS = 1 << 10
 """Maximum number of channels on one side of a normalization."""
 
 _WITH_LIMITS: dict[str, Op] = {
@@ -31,7 +31,7 @@ TABLE.imports("LEAKY_RELU")(unary(lambda node: top.LeakyRelu(alpha=float(node.at
 @TABLE.imports("NEG")
 def neg(node: ForeignNode, build: TfliteBuilder) -> Arranged:
     """Import the operand times -1."""
-    if build.is_quantised():
+    if build.is_quantized():
         raise build.refuse(
             node, "the runtime negates stored integers without regard to scales: export this node as float"
         )
@@ -67,8 +67,8 @@ def softmax(node: ForeignNode, build: TfliteBuilder) -> Arranged:
 @TABLE.imports("L2_NORMALIZATION")
 def l2_normalization(node: ForeignNode, build: TfliteBuilder) -> Arranged:
     """Import an L2 normalization of rows; for floats, the runtime bounds the norm below by 1e-6."""
-    if build.is_quantised():
-        return _quantised_rows(node, build)
+    if build.is_quantized():
+        return _quantized_rows(node, build)
     name, order = node.outputs[0], build.order(node.inputs[0])
     axis = order.index(axis_of(node, build, -1))
     x = build.value(node.inputs[0], order)
@@ -78,7 +78,7 @@ def l2_normalization(node: ForeignNode, build: TfliteBuilder) -> Arranged:
     return Arranged(build.build(top.Mul(), [x, inverse], name), order)
 
 
-def _quantised_rows(node: ForeignNode, build: TfliteBuilder) -> Arranged:
+def _quantized_rows(node: ForeignNode, build: TfliteBuilder) -> Arranged:
     """Build one Normalize op, with the last foreign dimension as channels."""
     name, entry = node.outputs[0], build.entry(node.outputs[0])
     rank = axis_of(node, build, -1) + 1
@@ -104,8 +104,8 @@ def lrn(node: ForeignNode, build: TfliteBuilder) -> Arranged:
     """Import an LRN over `radius` channels on each side; alpha applies to each of them."""
     float_only(node, build)
     radius = int(node.attributes.get("radius", 0))
-    if not 0 <= radius < MOST_NEIGHBOURS:
-        raise build.refuse(node, f"its radius is {radius}, but must be below {MOST_NEIGHBOURS}")
+    if not 0 <= radius < MOST_NEIGHBORS:
+        raise build.refuse(node, f"its radius is {radius}, but must be below {MOST_NEIGHBORS}")
     size = 2 * radius + 1
     alpha, beta, bias = (float(node.attributes.get(name, 0.0)) for name in ("alpha", "beta", "bias"))
     op = top.LRN(size=size, alpha=alpha * size, beta=beta, bias=bias)

@@ -116,8 +116,8 @@ def _with_rank(build: TfliteBuilder, name: str, rank: int, order: Order) -> Valu
         return build.value(name, order)
     grown = (1,) * (rank - len(shape)) + shape
     array = build.constant(name)
-    if array is not None and build.is_quantised() and build.entry(name).is_quantised:
-        return build.quantised_weight(f"{name}_aligned", array.reshape(grown).transpose(order), name)
+    if array is not None and build.is_quantized() and build.entry(name).is_quantized:
+        return build.quantized_weight(f"{name}_aligned", array.reshape(grown).transpose(order), name)
     if array is not None:
         real = build.real(name)
         assert real is not None
@@ -136,7 +136,7 @@ def constant_of(node: ForeignNode, build: TfliteBuilder, index: int) -> Array:
 
 def scalar(node: ForeignNode, build: TfliteBuilder) -> tuple[int, float] | None:
     """Return index and number of the operand that is a one-element float constant; None for quantized nodes."""
-    if len(node.inputs) != 2 or build.is_quantised():
+    if len(node.inputs) != 2 or build.is_quantized():
         return None
     for index in (1, 0):
         array = build.real(node.inputs[index])
@@ -147,5 +147,5 @@ def scalar(node: ForeignNode, build: TfliteBuilder) -> tuple[int, float] | None:
 
 def float_only(node: ForeignNode, build: TfliteBuilder) -> None:
     """Refuse a node whose quantized form TFLite's own runtime does not support."""
-    if build.is_quantised():
+    if build.is_quantized():
         raise build.refuse(node, "LiteRT has no quantized form of it either: export this node as float")

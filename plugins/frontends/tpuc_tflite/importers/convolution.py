@@ -63,8 +63,8 @@ def filter_of(node: ForeignNode, build: TfliteBuilder, index: int, order: Order)
     array = build.constant(name)
     if array is None:
         return build.value(name, order)
-    if build.is_quantised():
-        return build.quantised_weight(name, array.transpose(order), name)
+    if build.is_quantized():
+        return build.quantized_weight(name, array.transpose(order), name)
     real = build.real(name)
     assert real is not None
     return build.weight(name, real.transpose(order))
@@ -78,7 +78,7 @@ def bias_of(node: ForeignNode, build: TfliteBuilder, index: int) -> Value:
     array = build.constant(name)
     if array is None:
         return build.value(name)
-    if not build.is_quantised():
+    if not build.is_quantized():
         real = build.real(name)
         assert real is not None
         return build.weight(name, real.reshape(-1))

@@ -47,7 +47,7 @@ def div(node: ForeignNode, build: TfliteBuilder) -> Value | Arranged:
     """Import a quotient, of integers without a scale truncated toward 0; division of other values by a constant becomes
     a product.
     """
-    if _is_whole(node, build) and not build.is_quantised():
+    if _is_whole(node, build) and not build.is_quantized():
         operands, order = aligned(node, build, (0, 1))
         whole = whole_quotient(operands[0], operands[1], f"{node.outputs[0]}_whole", build, unsigned=False)
         return finish(node, build, top.AddConst(const_val=0.0), [whole], order)
@@ -76,7 +76,7 @@ def squared_difference(node: ForeignNode, build: TfliteBuilder) -> Arranged:
     """Import the squared difference; for quantized values the difference has 16 bits, with the runtime's precision."""
     operands, order = aligned(node, build, (0, 1))
     name, types = node.outputs[0], None
-    if build.is_quantised():
+    if build.is_quantized():
         left, right = (operand.tensor.element for operand in operands)
         if (
             not isinstance(left, Uniform)

@@ -7,7 +7,7 @@ from tpuc.api import F32, ForeignNode, TensorType, Value
 from tpuc_importing.operands import integers, required_constant
 from tpuc_ops import top
 from tpuc_ops.arrays import Array
-from tpuc_ops.quant.casts import Quantise
+from tpuc_ops.quant.casts import Quantize
 
 from tpuc_tflite.building import Arranged, TfliteBuilder
 from tpuc_tflite.importers.common import TABLE, axis_of
@@ -55,7 +55,7 @@ def gather_nd(node: ForeignNode, build: TfliteBuilder) -> Value:
 @TABLE.imports("SCATTER_ND")
 def scatter_nd(node: ForeignNode, build: TfliteBuilder) -> Value:
     """Import updates of zeros; several updates of one position are added."""
-    if build.is_quantised():
+    if build.is_quantized():
         raise build.refuse(node, "quantized updates are not supported: export this node as float")
     dims = integers(required_constant(node, build, 2, "the result's shape"))
     places = build.shape(node.inputs[0])
@@ -99,7 +99,7 @@ def one_hot(node: ForeignNode, build: TfliteBuilder) -> Value:
     shape[axis] = depth
     places = build.weight(f"{name}_places", np.arange(depth).reshape(shape))
     result = TensorType((*dims[:axis], depth, *dims[axis:]), F32)
-    is_last, plain = not build.is_quantised(), (on, off) == (1.0, 0.0)
+    is_last, plain = not build.is_quantized(), (on, off) == (1.0, 0.0)
     hit = build.build(
         top.Compare(mode="Equal"), [index, places], name if is_last and plain else f"{name}_hit", [result]
     )
@@ -108,7 +108,7 @@ def one_hot(node: ForeignNode, build: TfliteBuilder) -> Value:
         hit = build.build(op, [hit, build.none(), build.none()], name if is_last else f"{name}_real", [result])
     if is_last:
         return hit
-    return build.build(Quantise(), [hit], name, [TensorType(result.dims, build.entry(name).element)])
+    return build.build(Quantize(), [hit], name, [TensorType(result.dims, build.entry(name).element)])
 
 
 def _number(node: ForeignNode, build: TfliteBuilder, index: int, meaning: str) -> float:

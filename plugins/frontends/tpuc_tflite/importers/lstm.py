@@ -10,7 +10,7 @@ import numpy as np
 from tpuc.api import ElementType, ForeignNode, Uniform, Value
 from tpuc_ops import top
 from tpuc_ops.arrays import Array
-from tpuc_ops.quant.casts import Quantise
+from tpuc_ops.quant.casts import Quantize
 
 from tpuc_tflite.building import TfliteBuilder
 from tpuc_tflite.control import MOST_STEPS
@@ -110,7 +110,7 @@ def _layer(node: ForeignNode, build: TfliteBuilder, cell_clip: float, projection
         projection,
         _cell_limit(node, build, cell_clip),
         _result_limits(node, build, projection_clip) if projection and projection_clip else None,
-        build.entry(node.outputs[0]).element if build.is_quantised() else None,
+        build.entry(node.outputs[0]).element if build.is_quantized() else None,
     )
 
 
@@ -136,7 +136,7 @@ def _bias(node: ForeignNode, build: TfliteBuilder, gate: str, *, has_norms: bool
     if place >= len(node.inputs) or not node.inputs[place]:
         return np.zeros(build.shape(weight)[0], np.float32)
     real = constant_of(node, build, place)
-    if not build.is_quantised():
+    if not build.is_quantized():
         return real
     if has_norms:
         scale = _scale(node, build, node.inputs[_NORM + number]) / _NORM_STEPS
@@ -153,7 +153,7 @@ def _projection(node: ForeignNode, build: TfliteBuilder) -> _Projection | None:
     if not names[_PROJECTION]:
         return None
     matrix = constant_of(node, build, _PROJECTION)
-    unit = _unit_type(node, build) if build.is_quantised() else None
+    unit = _unit_type(node, build) if build.is_quantized() else None
     bias = np.zeros(len(matrix), np.float32)
     if names[_PROJECTION_BIAS]:
         bias = constant_of(node, build, _PROJECTION_BIAS)
@@ -182,7 +182,7 @@ def _cell_limit(node: ForeignNode, build: TfliteBuilder, clip: float) -> float:
     """Return the maximum of the cell state, which integer types limit too."""
     limit = clip or math.inf
     state = node.inputs[_CELL] if len(node.inputs) > _CELL else ""
-    if not build.is_quantised() or not state:
+    if not build.is_quantized() or not state:
         return limit
     element = build.entry(state).element
     return min(limit, element.bounds[1] * element.scale) if isinstance(element, Uniform) else limit
@@ -215,7 +215,7 @@ def _whole(node: ForeignNode, build: TfliteBuilder, layer: _Layer) -> Value:
     if layer.result is None:
         return build.reshape(result, dims, name)
     real = build.reshape(result, dims, f"{name}_real")
-    return build.build(Quantise(), [real], name, [real.tensor.with_element(layer.result)])
+    return build.build(Quantize(), [real], name, [real.tensor.with_element(layer.result)])
 
 
 def _written_out(node: ForeignNode, build: TfliteBuilder, layer: _Layer) -> Value:
@@ -277,7 +277,7 @@ class _Step:
         else:
             assert forget is not None
             taken = make(top.SubConst(const_val=1.0, is_reverse=True), [forget], f"{name}_input_gate")
-        new = make(top.Tanh(), [self._normalised("cell", sums, name)], f"{name}_new")
+        new = make(top.Tanh(), [self._normalized("cell", sums, name)], f"{name}_new")
         cell = make(top.Mul(), [taken, new], f"{name}_taken")
         if c is not None:
             assert forget is not None
@@ -303,13 +303,13 @@ class _Step:
         if c is not None and gate in self._peepholes:
             seen = make(top.Mul(), [c, self._peepholes[gate]], f"{name}_{gate}_seen")
             sums = {**sums, gate: make(top.Add(), [sums[gate], seen], f"{name}_{gate}_with_cell")}
-        return make(top.Sigmoid(), [self._normalised(gate, sums, name)], f"{name}_{gate}_gate")
+        return make(top.Sigmoid(), [self._normalized(gate, sums, name)], f"{name}_{gate}_gate")
 
-    def _normalised(self, gate: str, sums: dict[str, Value], name: str) -> Value:
+    def _normalized(self, gate: str, sums: dict[str, Value], name: str) -> Value:
         if gate not in self._norms:
             return sums[gate]
         op = top.LayerNorm(axis=-1, normalized_shape=(self._layer.units,), eps=_NORM_EPSILON)
-        return self._build.build(op, [sums[gate], *self._norms[gate]], f"{name}_{gate}_normalised")
+        return self._build.build(op, [sums[gate], *self._norms[gate]], f"{name}_{gate}_normalized")
 
     def _result(self, value: Value, name: str) -> Value:
         """Project, clip, and store a result as the layer does."""
@@ -317,14 +317,14 @@ class _Step:
         if layer.projection is not None:
             if layer.projection.unit is not None:
                 type_ = value.tensor.with_element(layer.projection.unit)
-                value = self._build.real_value(make(Quantise(), [value], f"{name}_unit", [type_]))
+                value = self._build.real_value(make(Quantize(), [value], f"{name}_unit", [type_]))
             value = make(top.MatMul(), [value, *self._projection], f"{name}_projected")
         if layer.result_limits is not None:
             low, high = layer.result_limits
             value = make(top.Clip(min=low, max=high), [value], f"{name}_limited")
         if layer.result is None:
             return value
-        return make(Quantise(), [value], f"{name}_stored", [value.tensor.with_element(layer.result)])
+        return make(Quantize(), [value], f"{name}_stored", [value.tensor.with_element(layer.result)])
 
 
 def _at(build: TfliteBuilder, value: Value, axis: int, number: int, name: str) -> Value:

@@ -57,8 +57,8 @@ def _columns(node: ForeignNode, build: TfliteBuilder, steps: tuple[Shape, Shape]
     array = build.constant(name)
     if array is None:
         return build.value(name, (1, 0))
-    if build.is_quantised():
-        return build.quantised_weight(name, _follow(array, steps).T, name, 1)
+    if build.is_quantized():
+        return build.quantized_weight(name, _follow(array, steps).T, name, 1)
     real = build.real(name)
     assert real is not None
     return build.weight(name, _follow(real, steps).T)

@@ -6,7 +6,7 @@ import numpy as np
 from tpuc.api import ForeignNode, Value
 from tpuc_ops import top
 from tpuc_ops.arrays import Array
-from tpuc_ops.quant.casts import Quantise
+from tpuc_ops.quant.casts import Quantize
 
 from tpuc_tflite.building import Results, TfliteBuilder
 from tpuc_tflite.importers.common import TABLE, constant_of, finish, float_only
@@ -79,12 +79,12 @@ def svdf(node: ForeignNode, build: TfliteBuilder) -> Results:
     # In integers, LiteRT leaves the activation aside.
     real = build.build(top.Add(), [sums, bias], f"{name}_real")
     type_ = real.tensor.with_element(build.entry(name).element)
-    return [build.build(Quantise(), [real], name, [type_]), following]
+    return [build.build(Quantize(), [real], name, [type_]), following]
 
 
 def _state_limits(node: ForeignNode, build: TfliteBuilder) -> top.Clip | None:
     """Return the range of a state that the file stores in 16 bits; None for float layers."""
-    if not build.is_quantised():
+    if not build.is_quantized():
         return None
     state, scale = build.entry(node.inputs[4]), _scale(build, node.inputs[4])
     if state.kind != "INT16" or scale is None:
@@ -99,11 +99,11 @@ def _svdf_bias(node: ForeignNode, build: TfliteBuilder, count: int) -> Array:
         return np.zeros(count, np.float32)
     bias = constant_of(node, build, 3)
     state, times = (_scale(build, node.inputs[index]) for index in (4, 2))
-    if not build.is_quantised() or state is None or times is None:
+    if not build.is_quantized() or state is None or times is None:
         return bias
     return (bias.astype(np.float64) * (state * times)).astype(np.float32)
 
 
 def _scale(build: TfliteBuilder, name: str) -> float | None:
-    quantisation = build.entry(name).quantisation
-    return None if quantisation is None else quantisation.scales[0]
+    quantization = build.entry(name).quantization
+    return None if quantization is None else quantization.scales[0]

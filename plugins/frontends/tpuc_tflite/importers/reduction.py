@@ -24,13 +24,13 @@ _MODES = {
 @TABLE.imports(*_MODES)
 def reduce(node: ForeignNode, build: TfliteBuilder) -> Arranged:
     """Import a reduction in the operand's order; without axes nothing happens."""
-    if node.op_type == "REDUCE_PROD" and build.is_quantised():
+    if node.op_type == "REDUCE_PROD" and build.is_quantized():
         raise build.refuse(node, "products of quantized values are not supported: export this node as float")
     name, order = node.outputs[0], build.order(node.inputs[0])
     axes = {axis_of(node, build, axis) for axis in integers(required_constant(node, build, 1, "the list of axes"))}
     value = build.value(node.inputs[0], order)
     keep = bool(node.attributes.get("keep_dims", False))
-    if not axes and not build.is_quantised():
+    if not axes and not build.is_quantized():
         return Arranged(value, order)
     places = tuple(sorted(order.index(axis) for axis in axes))
     if keep or len(axes) < len(order):

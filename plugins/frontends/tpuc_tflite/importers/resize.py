@@ -51,9 +51,9 @@ def _taken(build: TfliteBuilder, x: Value, axis: int, places: Array, name: str) 
 def _places(node: ForeignNode, extent: int, count: int) -> Array:
     """Return the position of each result element, in the runtime's float32 arithmetic."""
     corners = bool(node.attributes.get("align_corners", False))
-    centred = bool(node.attributes.get("half_pixel_centers", False))
+    centered = bool(node.attributes.get("half_pixel_centers", False))
     scale = np.float32((extent - 1) / (count - 1)) if corners and count > 1 else np.float32(extent / count)
-    places = (np.arange(count, dtype=np.float32) + np.float32(0.5 if centred else 0)) * scale
+    places = (np.arange(count, dtype=np.float32) + np.float32(0.5 if centered else 0)) * scale
     rounded = np.floor(places + np.float32(0.5)) if corners else np.floor(places)
     return np.clip(rounded, 0, extent - 1).astype(np.int64)
 

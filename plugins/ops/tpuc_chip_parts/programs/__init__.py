@@ -17,7 +17,7 @@ from tpuc.api.boundary import Preprocess
 
 PIXELS, VALUES, STORED = "pixels", "values", "stored"
 """The contents of an input file: decoded pixels as bytes, the network's real values as floats, or stored values."""
-COLOURS = ("rgb", "bgr", "gray")
+COLORS = ("rgb", "bgr", "gray")
 RANK, ROW = 4, 7
 PROGRAMS = ("run.cpp", "run.py")
 """The files in a chip's package."""
@@ -127,7 +127,7 @@ def _cmake_text(text: str) -> str:
 
 
 def _has_colors(info: TensorInfo, preprocess: Preprocess) -> bool:
-    if len(info.shape) != RANK or preprocess.pixel_format not in COLOURS:
+    if len(info.shape) != RANK or preprocess.pixel_format not in COLORS:
         return False
     channels = info.shape[1 if preprocess.layout == "nchw" else 3]
     return channels == (1 if preprocess.pixel_format == "gray" else 3)
@@ -135,7 +135,7 @@ def _has_colors(info: TensorInfo, preprocess: Preprocess) -> bool:
 
 def _takes_bytes(info: TensorInfo) -> bool:
     """True if the stored values are pixel bytes, which the file normalizes."""
-    return info.frame is None and _type(info) == "u8" and _quantisation(info) == (1.0, 0)
+    return info.frame is None and _type(info) == "u8" and _quantization(info) == (1.0, 0)
 
 
 def _takes_values(info: TensorInfo) -> bool:
@@ -162,7 +162,7 @@ def _about(one: Input) -> str:
     return f"{name}: {what}, {extents}"
 
 
-def _quantisation(info: TensorInfo) -> tuple[float, int]:
+def _quantization(info: TensorInfo) -> tuple[float, int]:
     return (info.element.scale, info.element.zero_point) if isinstance(info.element, Uniform) else (1.0, 0)
 
 
@@ -185,7 +185,7 @@ def _size(info: TensorInfo) -> tuple[int, int]:
 
 
 def _cpp_input(one: Input) -> str:
-    scale, zero_point = _quantisation(one.info)
+    scale, zero_point = _quantization(one.info)
     low, high = _bounds(one.info)
     means, scales = (_braces(one.per_channel(values)) for values in (one.preprocess.mean, one.preprocess.scale))
     flags = ", ".join("true" if flag else "false" for flag in (one.is_planar, one.is_turned, one.info.rounds_evenly))
@@ -205,7 +205,7 @@ def _cpp_fit(one: Input) -> str:
 
 
 def _cpp_output(info: TensorInfo) -> str:
-    scale, zero_point = _quantisation(info)
+    scale, zero_point = _quantization(info)
     return f"    {{{_cpp_tensor(info)}, {scale!r}, {zero_point}, {'true' if _has_rows(info) else 'false'}}},"
 
 
@@ -254,7 +254,7 @@ def _python_output(info: TensorInfo) -> str:
 
 
 def _python_tensor(info: TensorInfo) -> dict[str, Any]:
-    (count, size), (scale, zero_point) = _size(info), _quantisation(info)
+    (count, size), (scale, zero_point) = _size(info), _quantization(info)
     return {
         "name": info.name,
         "shape": info.shape,

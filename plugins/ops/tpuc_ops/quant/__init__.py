@@ -7,8 +7,8 @@ from tpuc.api import Dialect
 DIALECT = Dialect(
     "quant",
     {
-        "dcast": "tpuc_ops.quant.casts:Dequantise",
-        "qcast": "tpuc_ops.quant.casts:Quantise",
+        "dcast": "tpuc_ops.quant.casts:Dequantize",
+        "qcast": "tpuc_ops.quant.casts:Quantize",
         "scast": "tpuc_ops.quant.casts:StorageCast",
     },
 )

@@ -59,7 +59,7 @@ def saturate(x: ArrayLike, dtype: DTypeLike) -> Array:
     return _clip(np.asarray(x), *integer_limits(dtype)).astype(dtype)
 
 
-def requantise(
+def requantize(
     acc: ArrayLike, multiplier: ArrayLike, shift: ArrayLike, zero_point: ArrayLike, rounding: Rounding, dtype: DTypeLike
 ) -> Array:
     """``saturate(round(acc * multiplier / 2**shift) + zero_point)``: one rounding, on the full 64-bit product.
@@ -68,16 +68,16 @@ def requantise(
     """
     values, product_limit = _product_limit(acc, multiplier)
     if product_limit > INT64_MAX:
-        raise OverflowError(f"requantise: accumulator times multiplier may reach {product_limit}, beyond 64 bits")
+        raise OverflowError(f"requantize: accumulator times multiplier may reach {product_limit}, beyond 64 bits")
 
     def scale(work: Int64Array, factor: Int64Array, shifts: Int64Array) -> None:
         np.multiply(work, factor, out=work)
         _shift_in_place(work, shifts, rounding, product_limit <= HEADROOM)
 
-    return _requantise_blocks(values, multiplier, shift, zero_point, dtype, scale)
+    return _requantize_blocks(values, multiplier, shift, zero_point, dtype, scale)
 
 
-def requantise_qdm(
+def requantize_qdm(
     acc: ArrayLike, multiplier: ArrayLike, shift: ArrayLike, zero_point: ArrayLike, rounding: Rounding, dtype: DTypeLike
 ) -> Array:
     """Quantized down multiply (TFLite): ``acc * multiplier / 2**(31 + shift)`` in two roundings.
@@ -88,7 +88,7 @@ def requantise_qdm(
     """
     factors = np.asarray(multiplier, np.int64)
     if factors.size and _magnitude(factors) > np.iinfo(np.int32).max:
-        raise OverflowError("requantise_qdm: a multiplier does not fit 32 bits")
+        raise OverflowError("requantize_qdm: a multiplier does not fit 32 bits")
 
     def scale(work: Int64Array, factor: Int64Array, shifts: Int64Array) -> None:
         if int(shifts.min()) < 0:
@@ -102,10 +102,10 @@ def requantise_qdm(
         _clip_in_place(work, -(1 << 31), (1 << 31) - 1)
         _shift_in_place(work, np.maximum(shifts, 0), rounding, True)
 
-    return _requantise_blocks(np.asarray(acc), factors, shift, zero_point, dtype, scale)
+    return _requantize_blocks(np.asarray(acc), factors, shift, zero_point, dtype, scale)
 
 
-def _requantise_blocks(
+def _requantize_blocks(
     acc: Array,
     multiplier: ArrayLike,
     shift: ArrayLike,
@@ -341,7 +341,7 @@ def _float_to_int(whole: Array) -> Int64Array:
     return result
 
 
-def quantise_float(
+def quantize_float(
     x: ArrayLike, scale: ArrayLike, zero_point: ArrayLike, rounding: Rounding, dtype: DTypeLike
 ) -> Array:
     """``saturate(round(x / scale + zero_point))``: float64 quotient, exact sum, at most 32 bits; NaN counts as 0."""
@@ -349,7 +349,7 @@ def quantise_float(
     return _round_with_offset(quotient, np.asarray(zero_point, np.int64), rounding, dtype)
 
 
-def quantise_product(
+def quantize_product(
     x: ArrayLike, factor: ArrayLike, zero_point: ArrayLike, rounding: Rounding, dtype: DTypeLike
 ) -> Array:
     """``saturate(round(x * factor + zero_point))`` with a float32 product, as on chips with ``factor = 1 / scale``."""
@@ -383,10 +383,10 @@ def _choose(where: Array, values: Array, true: Rounding, false: Rounding) -> Int
     return np.where(where, round_to_int(values, true), round_to_int(values, false))
 
 
-def dequantise(q: ArrayLike, scale: ArrayLike, zero_point: ArrayLike) -> NDArray[np.float32]:
+def dequantize(q: ArrayLike, scale: ArrayLike, zero_point: ArrayLike) -> NDArray[np.float32]:
     """``(q - zero_point) * scale``, one rounding to float32."""
-    centred = np.asarray(q, np.int64) - np.asarray(zero_point, np.int64)
-    return (centred * np.asarray(scale, np.float64)).astype(np.float32)
+    centered = np.asarray(q, np.int64) - np.asarray(zero_point, np.int64)
+    return (centered * np.asarray(scale, np.float64)).astype(np.float32)
 
 
 # A factor as multiplier and shift: ``factor ~ multiplier / 2**shift``.

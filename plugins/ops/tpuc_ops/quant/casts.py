@@ -9,12 +9,12 @@ import numpy as np
 from tpuc.api import Node, Op, RoundMode, TensorType, Types, Uniform, UniformPerAxis, numpy_dtype
 
 from tpuc_ops.arrays import Array, stored
-from tpuc_ops.quant.arithmetic import Rounding, dequantise, quantise_float
+from tpuc_ops.quant.arithmetic import Rounding, dequantize, quantize_float
 from tpuc_ops.quant.tflite import rescale
 
 
 @dataclass(frozen=True)
-class Quantise(Op):
+class Quantize(Op):
     """Quantize floats to the declared type: ``round(x / scale) + zero point``, saturated.
 
     Without `round_mode`, halves are rounded away from zero. With HalfToEven the quotient is a float32, as in ONNX's
@@ -32,7 +32,7 @@ class Quantise(Op):
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
         source, rounding, x = node.operand_types[0].element, self.rounding(), operands[0]
         if isinstance(source, Uniform) and rounding is not Rounding.HALF_AWAY_FROM_ZERO:
-            x = dequantise(x, source.scale, source.zero_point)
+            x = dequantize(x, source.scale, source.zero_point)
         elif isinstance(source, Uniform):
             target = node.result_type.uniform
             return [rescale(x, source, target, target.bounds)]
@@ -40,13 +40,13 @@ class Quantise(Op):
         dtype = numpy_dtype(node.result_type.storage)
         if rounding is Rounding.HALF_TO_EVEN:
             x, scale = np.asarray(x, np.float32) / np.asarray(scale, np.float32), 1.0
-        q = quantise_float(x, scale, zero_point, rounding, dtype)
+        q = quantize_float(x, scale, zero_point, rounding, dtype)
         element = node.result_type.element
         return [np.clip(q, *element.bounds) if isinstance(element, Uniform) else q]
 
 
 @dataclass(frozen=True)
-class Dequantise(Op):
+class Dequantize(Op):
     """Dequantize integers: ``(q - zero point) * scale``."""
 
     name = "quant.dcast"
@@ -57,7 +57,7 @@ class Dequantise(Op):
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
         scale, zero_point = parameters(node.operand_types[0])
-        return [stored(dequantise(operands[0], scale, zero_point), node.result_type)]
+        return [stored(dequantize(operands[0], scale, zero_point), node.result_type)]
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from tpuc.api import Uniform
 
 from tpuc_ops.quant.arithmetic import Array, Rounding, shift_right
 from tpuc_ops.quant.fixed_point import bit_lengths, high_product, shift_left
-from tpuc_ops.quant.tflite import Bounds, bounded, centred, multiplier_of
+from tpuc_ops.quant.tflite import Bounds, bounded, centered, multiplier_of
 
 _ONE_F0 = (1 << 31) - 1
 """1 in fixed point with 31 fractional bits (the largest value below it)."""
@@ -22,7 +22,7 @@ _32_OVER_17 = 1010580540
 
 def divide(left: Array, right: Array, types: tuple[Uniform, Uniform], y: Uniform, bounds: Bounds) -> Array:
     """``left / right`` in the result's scale. Raises ValueError if a divisor represents 0."""
-    top, bottom = np.broadcast_arrays(centred(left, types[0]), centred(right, types[1]))
+    top, bottom = np.broadcast_arrays(centered(left, types[0]), centered(right, types[1]))
     if not bottom.all():
         raise ValueError("a divisor represents 0, which the network's own runtime refuses too")
     top, bottom = np.where(bottom < 0, -top, top), np.abs(bottom)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from tpuc.api import Uniform, numpy_dtype
 
-from tpuc_ops.quant.arithmetic import Array, Rounding, integer_limits, requantise_qdm
+from tpuc_ops.quant.arithmetic import Array, Rounding, integer_limits, requantize_qdm
 from tpuc_ops.quant.fixed_point import bit_lengths, high_product, shift_left
-from tpuc_ops.quant.tflite import bounded, centred
+from tpuc_ops.quant.tflite import bounded, centered
 
 STEPS = 128
 """The runtime always returns results in steps of 1/128, whatever their type says."""
@@ -31,15 +31,15 @@ _ROOT_BITS = 11
 """For such a sum, the computed fraction is ``2**11`` times its reciprocal root, which lies between 0.35 and 0.71."""
 
 
-def normalise(x: Array, axis: int, source: Uniform, y: Uniform) -> Array:
+def normalize(x: Array, axis: int, source: Uniform, y: Uniform) -> Array:
     """Divide each row along `axis` by the root of its sum of squares; a row of zeros stays zero."""
-    centre = centred(x, source)
-    multipliers, shifts = _reciprocal_roots(np.square(centre).sum(axis, keepdims=True))
+    center = centered(x, source)
+    multipliers, shifts = _reciprocal_roots(np.square(center).sum(axis, keepdims=True))
     if y.storage.is_unsigned:  # these kernels widen the operand, the signed ones the shift: the roundings differ
-        centre = centre << _STEP_BITS
+        center = center << _STEP_BITS
     else:
         shifts = shifts - _STEP_BITS
-    whole = requantise_qdm(centre, multipliers, shifts, 0, Rounding.HALF_AWAY_FROM_ZERO, np.int32)
+    whole = requantize_qdm(center, multipliers, shifts, 0, Rounding.HALF_AWAY_FROM_ZERO, np.int32)
     return bounded(whole, y, integer_limits(numpy_dtype(y.storage)))
 
 

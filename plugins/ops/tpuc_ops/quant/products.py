@@ -28,7 +28,7 @@ _NOTHING_LEFT = 2.0**-33
 
 
 @dataclass(frozen=True)
-class QuantisedProduct:
+class QuantizedProduct:
     """int8 filters `[oc, ...]`, int32 bias `[oc]` or None, and per output channel the requantization factor and the
     scale of the sums. `floats`: the same factors, for runtimes that multiply in float32; the filters may then be
     int16.
@@ -42,14 +42,14 @@ class QuantisedProduct:
     floats: tuple[float, ...] = ()
 
 
-def quantise_product(
+def quantize_product(
     filters: Array,
     bias: Array | None,
     source: Uniform | UniformPerAxis,
     result: Uniform | UniformPerAxis,
     decompose: Callable[[float], Decomposition] = decompose_frexp31,
     learned: Array | None = None,
-) -> QuantisedProduct:
+) -> QuantizedProduct:
     """Quantize filters per output channel (their first axis).
 
     Filter scale w = absmax / 127, q = round half away from zero (f / w); bias32 = round(b / (w * Sx) - Zx * sum(q));
@@ -67,16 +67,16 @@ def quantise_product(
     if bias is not None:
         # Half of int32 leaves room for the sum of products.
         scales = np.maximum(scales, np.abs(bias.astype(np.float64)) / (2.0**30 * of_source))
-    quantised = round_quotients(rows, scales, rounding, np.int8)
-    shift_of_zero = quantised.sum(axis=1, dtype=np.int64) * point
+    quantized = round_quotients(rows, scales, rounding, np.int8)
+    shift_of_zero = quantized.sum(axis=1, dtype=np.int64) * point
     bias32: Array | None = None
     if bias is not None or point:
         plain = np.zeros(channels) if bias is None else bias.astype(np.float64) / (scales * of_source)
         bias32 = saturate(round_to_int(plain - shift_of_zero, Rounding.HALF_AWAY_FROM_ZERO), np.int32)
     factors = scales * of_source / of_result
     multipliers, shifts = decompose_each(np.where(factors < _NOTHING_LEFT, 0.0, factors), decompose)
-    return QuantisedProduct(
-        quantised.reshape(filters.shape),
+    return QuantizedProduct(
+        quantized.reshape(filters.shape),
         bias32,
         tuple(int(value) for value in multipliers),
         tuple(int(value) for value in shifts),
@@ -99,7 +99,7 @@ def stored_product(
     source: Uniform,
     result: Uniform,
     decompose: Callable[[float], Decomposition] = decompose_frexp31,
-) -> QuantisedProduct:
+) -> QuantizedProduct:
     """Prepare filters that are already integers, with one scale per output channel (their first axis) or one for all.
 
     Filters and int32 bias are unchanged, except that zero points are subtracted. If that exceeds int8 (an unsigned
@@ -112,16 +112,16 @@ def stored_product(
     points = np.broadcast_to(np.asarray(element.zero_points if per_axis else element.zero_point, np.int64), channels)
     rows = filters.reshape(channels, -1).astype(np.int64) - points[:, None]
     fits = rows.max(initial=0) <= 127 and rows.min(initial=0) >= -128
-    quantised = rows.astype(np.int8 if fits else np.int16)
+    quantized = rows.astype(np.int8 if fits else np.int16)
     bias32: Array | None = None
     if bias is not None or source.zero_point:
         plain = np.zeros(channels) if bias is None else bias.astype(np.float64)
-        shift_of_zero = quantised.astype(np.int64).sum(axis=1) * source.zero_point
+        shift_of_zero = quantized.astype(np.int64).sum(axis=1) * source.zero_point
         bias32 = saturate(round_to_int(plain - shift_of_zero, Rounding.HALF_AWAY_FROM_ZERO), np.int32)
     factors = np.float32(source.scale) * scales.astype(np.float32) / np.float32(result.scale)
     multipliers, shifts = decompose_each(factors.astype(np.float64), decompose)
-    return QuantisedProduct(
-        quantised.reshape(filters.shape),
+    return QuantizedProduct(
+        quantized.reshape(filters.shape),
         bias32,
         tuple(int(value) for value in multipliers),
         tuple(int(value) for value in shifts),

@@ -20,9 +20,9 @@ from tpuc_ops.quant.arithmetic import (
     decompose_each,
     decompose_frexp31,
     integer_limits,
-    quantise_float,
-    requantise,
-    requantise_qdm,
+    quantize_float,
+    requantize,
+    requantize_qdm,
     shift_right,
 )
 
@@ -51,7 +51,7 @@ def scaled(acc: ArrayLike, factor: ArrayLike) -> Array:
     `factor` broadcasts against `acc`.
     """
     multipliers, shifts = decompose_each(factor, multiplier_of)
-    return requantise_qdm(acc, multipliers, shifts - 31, 0, Rounding.HALF_AWAY_FROM_ZERO, np.int32)
+    return requantize_qdm(acc, multipliers, shifts - 31, 0, Rounding.HALF_AWAY_FROM_ZERO, np.int32)
 
 
 def bounded(x: Array, type: Uniform, bounds: Bounds) -> Array:
@@ -59,7 +59,7 @@ def bounded(x: Array, type: Uniform, bounds: Bounds) -> Array:
     return np.clip(x.astype(np.int64) + type.zero_point, *bounds).astype(numpy_dtype(type.storage))
 
 
-def centred(x: Array, type: Uniform) -> Array:
+def centered(x: Array, type: Uniform) -> Array:
     """Subtract the zero point; returns int64."""
     return x.astype(np.int64) - type.zero_point
 
@@ -78,7 +78,7 @@ def product_sums(
         multipliers, shifts = decompose_each(
             scales.astype(np.float64) * x.scale / y.scale, lambda factor: _reduced(multiplier_of(factor))
         )
-        sums = requantise(acc, multipliers.reshape(shape), shifts.reshape(shape), 0, Rounding.HALF_UP, np.int32)
+        sums = requantize(acc, multipliers.reshape(shape), shifts.reshape(shape), 0, Rounding.HALF_UP, np.int32)
         return bounded(sums, y, bounds)
     factors = np.float32(x.scale) * scales / np.float32(y.scale)
     return bounded(np.rint(acc.astype(np.float32) * factors.reshape(shape)), y, bounds)
@@ -92,7 +92,7 @@ def _reduced(decomposition: Decomposition) -> Decomposition:
 
 def rescale(x: Array, source: Uniform, target: Uniform, bounds: Bounds) -> Array:
     """Requantize integers to another scale."""
-    return bounded(scaled(centred(x, source), source.scale / target.scale), target, bounds)
+    return bounded(scaled(centered(x, source), source.scale / target.scale), target, bounds)
 
 
 def add(operands: Sequence[Array], types: Sequence[Uniform], signs: Sequence[int], y: Uniform, bounds: Bounds) -> Array:
@@ -103,19 +103,19 @@ def add(operands: Sequence[Array], types: Sequence[Uniform], signs: Sequence[int
     common = 2.0 * max(type.scale for type in types)
     total: Array = np.zeros((), np.int64)
     for x, type, sign in zip(operands, types, signs, strict=True):
-        total = total + sign * scaled(centred(x, type) << shift, type.scale / common).astype(np.int64)
+        total = total + sign * scaled(centered(x, type) << shift, type.scale / common).astype(np.int64)
     return bounded(scaled(total, common / ((1 << shift) * y.scale)), y, bounds)
 
 
 def multiply(left: Array, right: Array, types: Sequence[Uniform], y: Uniform, bounds: Bounds) -> Array:
     """Requantize the exact product; the factor is a float32."""
     factor = np.float32(types[0].scale) * np.float32(types[1].scale) / np.float32(y.scale)
-    return bounded(scaled(centred(left, types[0]) * centred(right, types[1]), float(factor)), y, bounds)
+    return bounded(scaled(centered(left, types[0]) * centered(right, types[1]), float(factor)), y, bounds)
 
 
 def square(x: Array, source: Uniform, y: Uniform, bounds: Bounds) -> Array:
     """Requantize the exact square; the factor is a double, unlike that of a product."""
-    return bounded(scaled(np.square(centred(x, source)), source.scale**2 / y.scale), y, bounds)
+    return bounded(scaled(np.square(centered(x, source)), source.scale**2 / y.scale), y, bounds)
 
 
 def wide_difference(left: Uniform, right: Uniform) -> Uniform:
@@ -142,7 +142,7 @@ def reduce_mean(x: Array, axes: tuple[int, ...], source: Uniform, y: Uniform, bo
     multiplier = (multiplier << places) // count
     acc = x.sum(axes, np.int64, keepdims=True) - count * source.zero_point
     return bounded(
-        requantise_qdm(acc, multiplier, right + places, 0, Rounding.HALF_AWAY_FROM_ZERO, np.int32), y, bounds
+        requantize_qdm(acc, multiplier, right + places, 0, Rounding.HALF_AWAY_FROM_ZERO, np.int32), y, bounds
     )
 
 
@@ -158,9 +158,9 @@ def slopes(x: Array, source: Uniform, y: Uniform, slope: Array, factor: float, b
 
     This is LEAKY_RELU with `slope` 1, and PRELU.
     """
-    centre = centred(x, source)
-    above, below = scaled(centre, source.scale / y.scale), scaled(centre * slope, factor)
-    return bounded(np.where(centre >= 0, above, below), y, bounds)
+    center = centered(x, source)
+    above, below = scaled(center, source.scale / y.scale), scaled(center * slope, factor)
+    return bounded(np.where(center >= 0, above, below), y, bounds)
 
 
 def softmax(x: Array, axis: int, source: Uniform, y: Uniform, beta: float) -> Array:
@@ -171,8 +171,8 @@ def softmax(x: Array, axis: int, source: Uniform, y: Uniform, beta: float) -> Ar
     exponentials = table[x.max(-1, keepdims=True) - x]
     # The runtime adds one after the other; numpy's cumulative sum does too.
     sums = np.cumsum(exponentials, -1, dtype=np.float32)[..., -1:]
-    normalised = exponentials * (np.float32(1) / (sums * np.float32(y.scale)))
-    whole = np.floor(normalised + np.float32(0.5)).astype(np.int64)
+    normalized = exponentials * (np.float32(1) / (sums * np.float32(y.scale)))
+    whole = np.floor(normalized + np.float32(0.5)).astype(np.int64)
     dtype = numpy_dtype(y.storage)
     return np.moveaxis(np.clip(whole + y.zero_point, *integer_limits(dtype)).astype(dtype), -1, axis)
 
@@ -193,7 +193,7 @@ def log_softmax(x: Array, axis: int, source: Uniform, y: Uniform, beta: float) -
 
 def hard_swish(x: Array, source: Uniform, y: Uniform) -> Array:
     """``x * clip(x / 6 + 1 / 2, 0, 1)`` in 16-bit products."""
-    fine = centred(x, source) << 7
+    fine = centered(x, source) << 7
     fine_scale = np.float32(source.scale) / np.float32(128)
     multiplier, exponent = _multiplier16(float(fine_scale / np.float32(y.scale)))
     outer = _high_product(fine, multiplier)
@@ -237,7 +237,7 @@ def by_table(
     with np.errstate(all="ignore"):
         results = function(values).astype(np.float32) * (np.float32(1) / np.float32(y.scale))
     results = np.where(np.isnan(results), -np.inf, results)  # outside the function's domain: the lowest integer
-    table = quantise_float(results, 1.0, y.zero_point, rounding, numpy_dtype(y.storage))
+    table = quantize_float(results, 1.0, y.zero_point, rounding, numpy_dtype(y.storage))
     return table[x.astype(np.int64) - low]
 
 

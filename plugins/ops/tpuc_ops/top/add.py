@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tpuc.api import Bool, Commutative, Elementwise, F64Array, Node, Op, Types, Uniform
 
-from tpuc_ops import quantised
+from tpuc_ops import quantized
 from tpuc_ops.adjoints import sum_gradients
 from tpuc_ops.arrays import Array, as_float
 from tpuc_ops.elementwise import ReluFields, broadcast_type, weighted
@@ -15,7 +15,7 @@ from tpuc_ops.traits import Differentiable, KeepsSign
 
 
 @dataclass(frozen=True)
-class Add(ReluFields, Op, Elementwise, Commutative, quantised.Rescales, KeepsSign, Differentiable):
+class Add(ReluFields, Op, Elementwise, Commutative, quantized.Rescales, KeepsSign, Differentiable):
     """``sum(coeff[i] * x[i])`` with broadcasting, then relu; without `coeff`, all factors are 1.
 
     `is_scalar` only records that an operand has one element.
@@ -34,8 +34,8 @@ class Add(ReluFields, Op, Elementwise, Commutative, quantised.Rescales, KeepsSig
         return len(operands) == 2 and not self.coeff and super().takes_integers(operands, result)
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
-        if quantised.is_quantised(node):
-            return [quantised.add(self, node, operands, (1, 1))]
+        if quantized.is_quantized(node):
+            return [quantized.add(self, node, operands, (1, 1))]
         first, *others = weighted([as_float(x) for x in operands], self.coeff)
         for x in others:
             first = first + x

@@ -54,7 +54,7 @@ class Arg(Op):
         values = np.take_along_axis(np.moveaxis(x, self.axis, -1), indices, -1)
         dims = node.result_type.dims
         indices, values = indices.reshape(dims).astype(np.float32), values.reshape(dims)
-        return [indices, values.astype(operands[0].dtype) if node.result_types[1].is_quantised else values]
+        return [indices, values.astype(operands[0].dtype) if node.result_types[1].is_quantized else values]
 
     def flops(self, node: Node) -> int:
         return node.operand_types[0].size

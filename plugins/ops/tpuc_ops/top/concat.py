@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from tpuc.api import SI32, Bool, Node, Op, Str, Types
 
-from tpuc_ops import quantised
+from tpuc_ops import quantized
 from tpuc_ops.arrays import Array, as_float
 from tpuc_ops.elementwise import ReluFields
 from tpuc_ops.shapes import concatenated
@@ -16,7 +16,7 @@ from tpuc_ops.traits import Concatenates, NoLarger, Traceable
 
 
 @dataclass(frozen=True)
-class Concat(ReluFields, Op, quantised.Rescales, Concatenates, NoLarger, Traceable):
+class Concat(ReluFields, Op, quantized.Rescales, Concatenates, NoLarger, Traceable):
     """Concatenate all operands along `axis`, then relu."""
 
     name = "top.Concat"
@@ -29,8 +29,8 @@ class Concat(ReluFields, Op, quantised.Rescales, Concatenates, NoLarger, Traceab
         return (operands[0].shape_only().with_shape(dims),)
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
-        if quantised.is_quantised(node):
-            return [quantised.concat(self, node, operands)]
+        if quantized.is_quantized(node):
+            return [quantized.concat(self, node, operands)]
         return [self.activate(np.concatenate([as_float(x) for x in operands], self.axis))]
 
     def flops(self, node: Node) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tpuc.api import I64, Bool, I64Array, Node, Op, Str, TensorType, Types, Uniform
 
-from tpuc_ops import quantised
+from tpuc_ops import quantized
 from tpuc_ops.adjoints import image_gradient
 from tpuc_ops.arrays import Array, as_float
 from tpuc_ops.attributes import listed
@@ -19,7 +19,7 @@ from tpuc_ops.window import Pair, Window, pair, spatial
 
 
 @dataclass(frozen=True)
-class Conv(ReluFields, Op, quantised.Product, RowByRow, ExtractsFeatures, Differentiable):
+class Conv(ReluFields, Op, quantized.Product, RowByRow, ExtractsFeatures, Differentiable):
     """Cross-correlation of `x: [n, c, h, w]` with `weight: [oc, c / group, kh, kw]`, plus `bias: [oc]`, then relu.
 
     `pads` are top, left, bottom, right; `inserts` are zeros inserted first between the rows and columns of `x`. One
@@ -63,8 +63,8 @@ class Conv(ReluFields, Op, quantised.Product, RowByRow, ExtractsFeatures, Differ
         return not self.inserts and super().takes_integers(operands, result)
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
-        if quantised.is_quantised(node):
-            return [quantised.conv(self, node, operands)]
+        if quantized.is_quantized(node):
+            return [quantized.conv(self, node, operands)]
         return [self.finished(node, self.sums(as_float(operands[0]), as_float(operands[1])), operands[2:])]
 
     def sums(self, x: Array, weight: Array, *, whole: bool = False) -> Array:

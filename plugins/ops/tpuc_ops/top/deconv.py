@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from tpuc.api import I64, Bool, I64Array, Node, Op, Types, Uniform, UniformPerAxis
 
-from tpuc_ops import quantised
+from tpuc_ops import quantized
 from tpuc_ops.arrays import Array, as_float
 from tpuc_ops.attributes import listed
 from tpuc_ops.convolution import as_images, convolve, insert_zeros
@@ -19,7 +19,7 @@ from tpuc_ops.window import Pair, Window, spatial
 
 
 @dataclass(frozen=True)
-class Deconv(ReluFields, Op, quantised.Product, ExtractsFeatures, Differentiable):
+class Deconv(ReluFields, Op, quantized.Product, ExtractsFeatures, Differentiable):
     """Transposed convolution of `x: [n, c, h, w]` with `weight: [oc / group, c, kh, kw]`, plus bias, then relu: every
     element of x adds its multiple of the filter to the result, `strides` apart.
 
@@ -69,8 +69,8 @@ class Deconv(ReluFields, Op, quantised.Product, ExtractsFeatures, Differentiable
         return (x.shape_only().with_shape((x.dims[0], channels, *output[-rank:])),)
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
-        if quantised.is_quantised(node):
-            return [quantised.deconv(self, node, operands)]
+        if quantized.is_quantized(node):
+            return [quantized.deconv(self, node, operands)]
         return [self.finished(node, self.sums(as_float(operands[0]), as_float(operands[1])), operands[2:])]
 
     def of_outputs(self, filters: Uniform | UniformPerAxis) -> Uniform | UniformPerAxis:

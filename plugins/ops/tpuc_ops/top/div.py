@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from tpuc.api import SI32, Bool, Elementwise, Node, Op, Types
 
-from tpuc_ops import quantised
+from tpuc_ops import quantized
 from tpuc_ops.arrays import Array, as_float
 from tpuc_ops.elementwise import ReluFields, broadcast_type
 from tpuc_ops.traits import ComputedInFloat
@@ -29,8 +29,8 @@ class Div(ReluFields, Op, Elementwise, ComputedInFloat):
         return (broadcast_type(operands),)
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
-        if quantised.is_quantised(node):
-            return [quantised.divide(self, node, operands)]
+        if quantized.is_quantized(node):
+            return [quantized.divide(self, node, operands)]
         x, y = (as_float(operand) for operand in operands)
         with np.errstate(divide="ignore", invalid="ignore"):
             return [self.activate(y / x if self.is_reverse else x / y)]

@@ -10,13 +10,13 @@ from typing import ClassVar
 import numpy as np
 from tpuc.api import Commutative, Elementwise, Node, Op, Types
 
-from tpuc_ops import quantised
+from tpuc_ops import quantized
 from tpuc_ops.arrays import Array, as_float
 from tpuc_ops.elementwise import broadcast_type
 
 
 @dataclass(frozen=True)
-class Extreme(Op, Elementwise, Commutative, quantised.KeepsScale):
+class Extreme(Op, Elementwise, Commutative, quantized.KeepsScale):
     """The largest or smallest of all operands at each position, with broadcasting; NaN if one of them is NaN."""
 
     choose: ClassVar[np.ufunc]
@@ -25,8 +25,8 @@ class Extreme(Op, Elementwise, Commutative, quantised.KeepsScale):
         return (broadcast_type(operands),)
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
-        if quantised.is_quantised(node):
-            return [quantised.extreme(node, operands, self.choose)]
+        if quantized.is_quantized(node):
+            return [quantized.extreme(node, operands, self.choose)]
         return [reduce(self.choose, map(as_float, operands))]
 
     def flops(self, node: Node) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 from tpuc.api import F64, I64, Node, Op, Types
 
 from tpuc_ops.arrays import Array, as_float
-from tpuc_ops.boxes import centred_boxes, duelled
+from tpuc_ops.boxes import centered_boxes, duelled
 from tpuc_ops.shapes import show
 
 
@@ -52,7 +52,7 @@ class FrcnDetection(Op):
         for image in range(images):
             low, high = regions[image, 0, :, 1:3], regions[image, 0, :, 3:]
             size = (high - low + 1)[:, None]
-            boxes = centred_boxes(low[:, None] + size * np.float32(0.5), size, offsets[image])
+            boxes = centered_boxes(low[:, None] + size * np.float32(0.5), size, offsets[image])
             rows = self._found(boxes, scores[image])[: self.keep_topk]
             result[image, 0, : len(rows)] = rows
         return [result]

@@ -9,7 +9,7 @@ from tpuc.api import F64, I64, Node, Op, Types
 
 from tpuc_ops.arrays import Array, as_float
 from tpuc_ops.attributes import listed
-from tpuc_ops.normalisation import normalised, per_channel
+from tpuc_ops.normalization import normalized, per_channel
 from tpuc_ops.shapes import show
 
 
@@ -34,7 +34,7 @@ class GroupNorm(Op):
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
         x = as_float(operands[0])
         groups = x.reshape(x.shape[0], self.num_groups, -1)
-        return [per_channel(normalised(groups, (2,), self.eps).reshape(x.shape), operands[1:])]
+        return [per_channel(normalized(groups, (2,), self.eps).reshape(x.shape), operands[1:])]
 
     def flops(self, node: Node) -> int:
         return 8 * node.result_type.size

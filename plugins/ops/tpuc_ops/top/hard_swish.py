@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tpuc.api import Node
 
-from tpuc_ops import functions, quantised
+from tpuc_ops import functions, quantized
 from tpuc_ops.arrays import Array
 from tpuc_ops.elementwise import Activation
 
@@ -21,8 +21,8 @@ class HardSwish(Activation):
     foreign = ("caffe.HardSwish", "onnx.HardSwish", "tflite.HARD_SWISH", "tpulang.hswish")
     flops_per_element = 5
 
-    def quantised(self, node: Node, operands: Sequence[Array]) -> Array:
-        return quantised.hard_swish(node, operands)
+    def quantized(self, node: Node, operands: Sequence[Array]) -> Array:
+        return quantized.hard_swish(node, operands)
 
     def function(self, x: Array) -> Array:
         return x * functions.hard_sigmoid(x, 1 / 6, 0.5)

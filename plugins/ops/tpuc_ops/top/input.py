@@ -43,8 +43,8 @@ class Input(Op, NetworkInput):
 
     def infer(self, operands: Types) -> Types | None:
         (x,) = operands
-        if not x.is_quantised and not x.storage.is_float:
-            return None  # bytes of an image may be declared as quantised with scale 1
+        if not x.is_quantized and not x.storage.is_float:
+            return None  # bytes of an image may be declared as quantized with scale 1
         return (x.shape_only(),)
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:

@@ -9,7 +9,7 @@ from tpuc.api import F64, Node, Op, Types
 
 from tpuc_ops.arrays import Array, as_float
 from tpuc_ops.attributes import listed
-from tpuc_ops.normalisation import normalised, per_channel
+from tpuc_ops.normalization import normalized, per_channel
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class InstanceNorm(Op):
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
         x = as_float(operands[0])
-        return [per_channel(normalised(x, tuple(range(2, x.ndim)), self.eps), operands[1:])]
+        return [per_channel(normalized(x, tuple(range(2, x.ndim)), self.eps), operands[1:])]
 
     def flops(self, node: Node) -> int:
         return 8 * node.result_type.size

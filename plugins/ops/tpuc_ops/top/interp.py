@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 from tpuc.api import F64, Node, Op, Str, Types, Uniform
 
-from tpuc_ops import quantised
+from tpuc_ops import quantized
 from tpuc_ops.arrays import Array, as_float
 from tpuc_ops.attributes import listed
 from tpuc_ops.traits import ExtractsFeatures
 
 
 @dataclass(frozen=True)
-class Interp(Op, quantised.KeepsScale, ExtractsFeatures):
+class Interp(Op, quantized.KeepsScale, ExtractsFeatures):
     """Resample rows and columns of `x: [n, c, h, w]` to the declared result type, by `mode` nearest or linear.
 
     `coord_mode` maps result position i to the operand, with scale = ``result / operand`` extent: half_pixel ``(i + 0.5)
@@ -42,8 +42,8 @@ class Interp(Op, quantised.KeepsScale, ExtractsFeatures):
         return same and self.mode == "linear" and self.coord_mode != "pytorch_half_pixel"
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
-        if quantised.is_quantised(node):
-            return [quantised.resize(self, node, operands, lambda x: self._resized(x, node.result_type.dims))]
+        if quantized.is_quantized(node):
+            return [quantized.resize(self, node, operands, lambda x: self._resized(x, node.result_type.dims))]
         return [self._resized(as_float(operands[0]), node.result_type.dims).astype(np.float32, copy=False)]
 
     def _resized(self, x: Array, dims: tuple[int, ...]) -> Array:

@@ -40,9 +40,9 @@ class LayerNorm(Op, ComputedInFloat):
         x, *affine = (as_float(operand) for operand in operands)
         start = positive_axis(self.axis, x.ndim)
         axes = tuple(range(start, x.ndim))
-        centred = x - x.mean(axes, keepdims=True)
-        variance = np.square(centred).mean(axes, keepdims=True)
-        result = centred / np.sqrt(variance + np.float32(self.eps))
+        centered = x - x.mean(axes, keepdims=True)
+        variance = np.square(centered).mean(axes, keepdims=True)
+        result = centered / np.sqrt(variance + np.float32(self.eps))
         if affine and affine[0].size:
             result = result * affine[0].reshape(x.shape[start:])
         if len(affine) > 1 and affine[1].size:

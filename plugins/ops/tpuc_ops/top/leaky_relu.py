@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from tpuc.api import F64, Node
 
-from tpuc_ops import quantised
+from tpuc_ops import quantized
 from tpuc_ops.arrays import Array
 from tpuc_ops.elementwise import UnaryOp
 from tpuc_ops.traits import Homogeneous, TakesResultRange
@@ -22,8 +22,8 @@ class LeakyRelu(UnaryOp, TakesResultRange, Homogeneous):
     alpha: F64 = 0.01
     below_zero = "sloped"
 
-    def quantised(self, node: Node, operands: Sequence[Array]) -> Array:
-        return quantised.leaky_relu(node, operands, self.alpha)
+    def quantized(self, node: Node, operands: Sequence[Array]) -> Array:
+        return quantized.leaky_relu(node, operands, self.alpha)
 
     def function(self, x: Array) -> Array:
         return np.where(x > 0, x, np.float32(self.alpha) * x)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from tpuc.api import I64, Bool, Node, Op, Str, Types
 
-from tpuc_ops import quantised
+from tpuc_ops import quantized
 from tpuc_ops.adjoints import matrix_gradient
 from tpuc_ops.arrays import Array, as_float
 from tpuc_ops.attributes import listed
@@ -19,7 +19,7 @@ from tpuc_ops.traits import Differentiable, ExtractsFeatures
 
 
 @dataclass(frozen=True)
-class MatMul(ReluFields, ProductFields, Op, quantised.Product, quantised.Rescales, ExtractsFeatures, Differentiable):
+class MatMul(ReluFields, ProductFields, Op, quantized.Product, quantized.Rescales, ExtractsFeatures, Differentiable):
     """``left @ right + bias`` over the last two dimensions, then relu: `left: [..., m, k]`, `right: [..., k, n]`.
 
     Leading dimensions broadcast; each `*_transpose` exchanges the last two dimensions of that tensor. `bias` has `n`
@@ -40,8 +40,8 @@ class MatMul(ReluFields, ProductFields, Op, quantised.Product, quantised.Rescale
         return operands[1].rank - (2 if self.right_transpose else 1)
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
-        if quantised.is_quantised(node):
-            return [quantised.matmul(self, node, operands)]
+        if quantized.is_quantized(node):
+            return [quantized.matmul(self, node, operands)]
         return [self.finished(node, self.sums(as_float(operands[0]), as_float(operands[1])), operands[2:3])]
 
     def sums(self, left: Array, right: Array, *, whole: bool = False) -> Array:

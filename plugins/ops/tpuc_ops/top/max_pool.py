@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tpuc.api import Node
 
-from tpuc_ops import quantised
+from tpuc_ops import quantized
 from tpuc_ops.adjoints import pool_gradient
 from tpuc_ops.arrays import Array, as_float
 from tpuc_ops.convolution import as_images
@@ -23,8 +23,8 @@ class MaxPool(Pool, PicksElements, TakesResultRange, KeepsGrid):
     name = "top.MaxPool"
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
-        if quantised.is_quantised(node):
-            return [quantised.max_pool(self, node, operands)]
+        if quantized.is_quantized(node):
+            return [quantized.max_pool(self, node, operands)]
         result = window_maxima(as_images(as_float(operands[0])), self.window())
         return [self.activate(result).reshape(node.result_type.dims)]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tpuc.api import SI32, Commutative, Elementwise, Node, Op, Types, Uniform
 
-from tpuc_ops import quantised
+from tpuc_ops import quantized
 from tpuc_ops.adjoints import unbroadcast
 from tpuc_ops.arrays import Array, as_float
 from tpuc_ops.elementwise import ReluFields, broadcast_type
@@ -15,7 +15,7 @@ from tpuc_ops.traits import Differentiable, KeepsSign
 
 
 @dataclass(frozen=True)
-class Mul(ReluFields, Op, Elementwise, Commutative, quantised.Rescales, KeepsSign, Differentiable):
+class Mul(ReluFields, Op, Elementwise, Commutative, quantized.Rescales, KeepsSign, Differentiable):
     """The product of all operands with broadcasting, then relu; `multiplier` and `rshift` are for lowerings."""
 
     name = "top.Mul"
@@ -29,8 +29,8 @@ class Mul(ReluFields, Op, Elementwise, Commutative, quantised.Rescales, KeepsSig
         return len(operands) == 2 and super().takes_integers(operands, result)
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
-        if quantised.is_quantised(node):
-            return [quantised.multiply(self, node, operands)]
+        if quantized.is_quantized(node):
+            return [quantized.multiply(self, node, operands)]
         first, *others = (as_float(x) for x in operands)
         for x in others:
             first = first * x

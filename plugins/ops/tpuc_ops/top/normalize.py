@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from tpuc.api import Bool, Node, Op, Types
 
-from tpuc_ops import quantised
+from tpuc_ops import quantized
 from tpuc_ops.arrays import Array, as_float
 from tpuc_ops.shapes import show
 
@@ -34,8 +34,8 @@ class Normalize(Op):
         return (x.shape_only(),)
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
-        if quantised.is_quantised(node):
-            return [quantised.normalise(self, node, operands)]
+        if quantized.is_quantized(node):
+            return [quantized.normalize(self, node, operands)]
         x, scale = (as_float(operand) for operand in operands)
         axes = tuple(range(1, x.ndim)) if self.across_spatial else (1,)
         length = np.sqrt(np.square(x).sum(axes, keepdims=True) + np.float32(EPSILON))

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 from tpuc.api import F64, I64Array, Node, Op, Str, Types
 
-from tpuc_ops import quantised
+from tpuc_ops import quantized
 from tpuc_ops.arrays import Array
 from tpuc_ops.shapes import padded
 from tpuc_ops.traits import KeepsGrid, KeepsRange, Traceable
 
 
 @dataclass(frozen=True)
-class Pad(Op, quantised.KeepsScale, KeepsRange, KeepsGrid, Traceable):
+class Pad(Op, quantized.KeepsScale, KeepsRange, KeepsGrid, Traceable):
     """Pad each dimension; `paddings` lists all counts before, then all counts after.
 
     `mode`: constant fills with `val`; reflect mirrors without repeating the border; edge repeats the border. Negative
@@ -34,8 +34,8 @@ class Pad(Op, quantised.KeepsScale, KeepsRange, KeepsGrid, Traceable):
         return (x.shape_only().with_shape(padded(x.dims, self.paddings)),)
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
-        if quantised.is_quantised(node):
-            return [quantised.pad(self, node, operands, pad)]
+        if quantized.is_quantized(node):
+            return [quantized.pad(self, node, operands, pad)]
         return [pad(operands[0], self.paddings, self.mode, self.val)]
 
     def beyond(self, low: float, high: float, constants: Sequence[Array | None]) -> Sequence[float]:

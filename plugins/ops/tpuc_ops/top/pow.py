@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from tpuc.api import F64, Node
 
-from tpuc_ops import elementary, quantised
+from tpuc_ops import elementary, quantized
 from tpuc_ops.arrays import Array
 from tpuc_ops.elementwise import UnaryOp
 
@@ -21,10 +21,10 @@ class Pow(UnaryOp):
     exponent: F64
     flops_per_element = 4
 
-    def quantised(self, node: Node, operands: Sequence[Array]) -> Array:
+    def quantized(self, node: Node, operands: Sequence[Array]) -> Array:
         if self.exponent == 2.0 and node.operand_types[0].storage.bits > 8:
-            return quantised.square(node, operands)
-        return super().quantised(node, operands)
+            return quantized.square(node, operands)
+        return super().quantized(node, operands)
 
     def function(self, x: Array) -> Array:
         return elementary.power(x, np.float32(self.exponent))

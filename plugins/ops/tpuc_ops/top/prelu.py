@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 from tpuc.api import Elementwise, Node, Op, Types
 
-from tpuc_ops import quantised
+from tpuc_ops import quantized
 from tpuc_ops.arrays import Array, as_float
 from tpuc_ops.shapes import broadcast, show
 from tpuc_ops.traits import Differentiable, Homogeneous, TakesResultRange
 
 
 @dataclass(frozen=True)
-class PRelu(Op, Elementwise, quantised.Rescales, TakesResultRange, Homogeneous, Differentiable):
+class PRelu(Op, Elementwise, quantized.Rescales, TakesResultRange, Homogeneous, Differentiable):
     """``x`` above 0, ``slope * x`` below; the slope broadcasts to `x: [n, c, ...]`, usually as `[1, c, 1, 1]`."""
 
     name = "top.PRelu"
@@ -28,8 +28,8 @@ class PRelu(Op, Elementwise, quantised.Rescales, TakesResultRange, Homogeneous, 
         return (x.shape_only(),)
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
-        if quantised.is_quantised(node):
-            return [quantised.prelu(self, node, operands)]
+        if quantized.is_quantized(node):
+            return [quantized.prelu(self, node, operands)]
         x, slope = (as_float(operand) for operand in operands)
         return [np.where(x > 0, x, slope * x)]
 

@@ -9,7 +9,7 @@ import numpy as np
 from tpuc.api import F64, I64, Node, Op, Types
 
 from tpuc_ops.arrays import Array, as_float
-from tpuc_ops.boxes import cells, centred_boxes, duelled, pixel_anchors
+from tpuc_ops.boxes import cells, centered_boxes, duelled, pixel_anchors
 from tpuc_ops.shapes import show
 
 RATIOS, SCALES = (0.5, 1.0, 2.0), (8.0, 16.0, 32.0)
@@ -53,14 +53,14 @@ class Proposal(Op):
         size = anchors[:, 2:] - anchors[:, :2] + 1
         middle = anchors[:, :2] + np.float32(0.5) * (size - 1)
         places = cells(rows, columns) * self.feat_stride
-        centres = middle[:, None, None] + places
-        sizes = np.broadcast_to(size[:, None, None], centres.shape)
+        centers = middle[:, None, None] + places
+        sizes = np.broadcast_to(size[:, None, None], centers.shape)
         limit = np.array([self.net_input_w - 1, self.net_input_h - 1] * 2, np.float32)
         result = np.zeros(node.result_type.dims, np.float32)
         for image in range(images):
             values = scores[image, ANCHORS:].reshape(-1)
             moves = offsets[image].reshape(ANCHORS, 4, rows, columns).transpose(0, 2, 3, 1)
-            boxes = centred_boxes(centres, sizes, moves).reshape(-1, 4).clip(0, limit)
+            boxes = centered_boxes(centers, sizes, moves).reshape(-1, 4).clip(0, limit)
             likely = np.flatnonzero(values >= np.float32(self.rpn_obj_threshold))
             kept = likely[duelled(boxes[likely], values[likely], self.rpn_nms_threshold, 1.0)]
             kept = kept[: self.rpn_nms_post_top_n]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from tpuc.api import Bool, I64Array, Node, Op, Str, Types, Uniform
 
-from tpuc_ops import quantised
+from tpuc_ops import quantized
 from tpuc_ops.arrays import Array, as_float
 from tpuc_ops.shapes import positive_axis
 from tpuc_ops.traits import Differentiable
@@ -17,7 +17,7 @@ _MODES = ("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd", "Re
 
 
 @dataclass(frozen=True)
-class Reduce(Op, quantised.Rescales, Differentiable):
+class Reduce(Op, quantized.Rescales, Differentiable):
     """Reduce the dimensions `axes` by `mode`: ReduceMean, ReduceSum, ReduceMax, ReduceMin, ReduceProd, ReduceL1, or
     ReduceL2. With `keepdims` they stay with extent 1.
     """
@@ -41,8 +41,8 @@ class Reduce(Op, quantised.Rescales, Differentiable):
         return self.mode in ("ReduceMean", "ReduceSum") and super().takes_integers(operands, result)
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
-        if quantised.is_quantised(node):
-            return [quantised.reduce(self, node, operands, self._axes(operands[0].ndim))]
+        if quantized.is_quantized(node):
+            return [quantized.reduce(self, node, operands, self._axes(operands[0].ndim))]
         x = as_float(operands[0])
         return [self._reduced(x, self._axes(x.ndim)).astype(np.float32, copy=False)]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tpuc.api import F64, Node
 
-from tpuc_ops import quantised
+from tpuc_ops import quantized
 from tpuc_ops.adjoints import is_open
 from tpuc_ops.arrays import Array, relu
 from tpuc_ops.elementwise import UnaryOp
@@ -30,8 +30,8 @@ class Relu(UnaryOp, CommutesWithRounding, TakesResultRange, KeepsGrid, NoLarger,
     relu_limit: F64 = -1.0
     below_zero = "cut"
 
-    def quantised(self, node: Node, operands: Sequence[Array]) -> Array:
-        return quantised.relu(node, operands, self.relu_limit)
+    def quantized(self, node: Node, operands: Sequence[Array]) -> Array:
+        return quantized.relu(node, operands, self.relu_limit)
 
     def function(self, x: Array) -> Array:
         return relu(x, True, self.relu_limit)

@@ -73,13 +73,13 @@ def _decoded(parts: Sequence[Array], stride: int, scales: Sequence[int]) -> Arra
     """Return the rows of one level, anchor by anchor."""
     scores, offsets, points = parts
     _, height, width = scores.shape
-    centres = (cells(height, width) * stride + np.float32(BASE / 2)).reshape(-1, 2)
+    centers = (cells(height, width) * stride + np.float32(BASE / 2)).reshape(-1, 2)
     rows: list[Array] = []
     for anchor, scale in enumerate(scales):
         size = np.float32(BASE * scale + 1)
         moves = offsets[4 * anchor : 4 * anchor + 4].reshape(4, -1).T
-        middle, half = moves[:, :2] * size + centres, (elementary.exp(moves[:, 2:]) * size - 1) * np.float32(0.5)
-        marks = points[10 * anchor : 10 * anchor + 10].reshape(10, -1).T * size + np.tile(centres, 5)
+        middle, half = moves[:, :2] * size + centers, (elementary.exp(moves[:, 2:]) * size - 1) * np.float32(0.5)
+        marks = points[10 * anchor : 10 * anchor + 10].reshape(10, -1).T * size + np.tile(centers, 5)
         faces = scores[len(scales) + anchor].reshape(-1, 1)
         rows.append(np.hstack([middle - half, middle + half, faces, marks]))
     return np.vstack(rows)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from tpuc.api import F64, Bool, Node, Op, Str, Types
 
-from tpuc_ops import elementary, quantised
+from tpuc_ops import elementary, quantized
 from tpuc_ops.arrays import Array, as_float
 from tpuc_ops.attributes import FormerI64
 from tpuc_ops.shapes import positive_axis
@@ -16,7 +16,7 @@ from tpuc_ops.traits import Bounded, ComputedInFloat, Differentiable
 
 
 @dataclass(frozen=True)
-class Softmax(Op, quantised.Rescales, Bounded, ComputedInFloat, Differentiable):
+class Softmax(Op, quantized.Rescales, Bounded, ComputedInFloat, Differentiable):
     """``exp(beta * x)`` divided by its sum along `axis`; with `log`, the logarithm of that."""
 
     name = "top.Softmax"
@@ -31,8 +31,8 @@ class Softmax(Op, quantised.Rescales, Bounded, ComputedInFloat, Differentiable):
         return (x.shape_only(),)
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
-        if quantised.is_quantised(node):
-            return [quantised.softmax(self, node, operands)]
+        if quantized.is_quantized(node):
+            return [quantized.softmax(self, node, operands)]
         return [softmax(as_float(operands[0]), self.axis, self.beta, self.log)]
 
     def bounds(self) -> tuple[float, float] | None:

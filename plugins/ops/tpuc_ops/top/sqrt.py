@@ -11,7 +11,7 @@ from tpuc.api import Node
 from tpuc_ops.arrays import Array
 from tpuc_ops.elementwise import Function
 from tpuc_ops.quant.arithmetic import Rounding
-from tpuc_ops.quantised import function_of_one
+from tpuc_ops.quantized import function_of_one
 
 
 @dataclass(frozen=True)
@@ -25,5 +25,5 @@ class Sqrt(Function):
     def function(self, x: Array) -> Array:
         return np.sqrt(x)
 
-    def quantised(self, node: Node, operands: Sequence[Array]) -> Array:
+    def quantized(self, node: Node, operands: Sequence[Array]) -> Array:
         return function_of_one(node, operands, self.function, Rounding.DOWN)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tpuc.api import Bool, Elementwise, F64Array, Node, Op, Types, Uniform
 
-from tpuc_ops import quantised
+from tpuc_ops import quantized
 from tpuc_ops.adjoints import sum_gradients
 from tpuc_ops.arrays import Array, as_float
 from tpuc_ops.elementwise import ReluFields, broadcast_type, weighted
@@ -15,7 +15,7 @@ from tpuc_ops.traits import Differentiable, KeepsSign
 
 
 @dataclass(frozen=True)
-class Sub(ReluFields, Op, Elementwise, quantised.Rescales, KeepsSign, Differentiable):
+class Sub(ReluFields, Op, Elementwise, quantized.Rescales, KeepsSign, Differentiable):
     """``coeff[0] * x - coeff[1] * y`` with broadcasting, operands exchanged with `is_reverse`, then relu."""
 
     name = "top.Sub"
@@ -31,8 +31,8 @@ class Sub(ReluFields, Op, Elementwise, quantised.Rescales, KeepsSign, Differenti
         return len(operands) == 2 and not self.coeff and super().takes_integers(operands, result)
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
-        if quantised.is_quantised(node):
-            return [quantised.add(self, node, operands, (-1, 1) if self.is_reverse else (1, -1))]
+        if quantized.is_quantized(node):
+            return [quantized.add(self, node, operands, (-1, 1) if self.is_reverse else (1, -1))]
         x, y = weighted([as_float(operand) for operand in operands], self.coeff)
         return [self.activate(y - x if self.is_reverse else x - y)]
 

@@ -31,7 +31,7 @@ class TopK(Op):
         return (result, result)
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
-        x = operands[0] if node.result_type.is_quantised else as_float(operands[0])
+        x = operands[0] if node.result_type.is_quantized else as_float(operands[0])
         keys = as_float(x)
         order = np.argsort(-keys if self.largest else keys, axis=self.axis, kind="stable")
         places = np.take(order, np.arange(self.K), self.axis)

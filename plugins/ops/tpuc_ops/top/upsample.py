@@ -25,7 +25,7 @@ class Upsample(ReluFields, Op, Rearranges, ExtractsFeatures):
         return (x.shape_only().with_shape(upsampled(x.dims, self.scale_h, self.scale_w)),)
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
-        x = operands[0] if node.result_type.is_quantised and not self.do_relu else as_float(operands[0])
+        x = operands[0] if node.result_type.is_quantized and not self.do_relu else as_float(operands[0])
         return [self.activate(x.repeat(self.scale_h, 2).repeat(self.scale_w, 3))]
 
     def flops(self, node: Node) -> int:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from tpuc.api import F64, Bool, Elementwise, Node, Op, Types
 
-from tpuc_ops import quantised
+from tpuc_ops import quantized
 from tpuc_ops.arrays import Array, as_float
 from tpuc_ops.elementwise import broadcast_type
 from tpuc_ops.shapes import is_absent
@@ -35,8 +35,8 @@ class Where(Op, Elementwise):
         return (broadcast_type((condition, *present)) if present else condition.shape_only(),)
 
     def evaluate(self, node: Node, operands: Sequence[Array]) -> Sequence[Array]:
-        if quantised.is_quantised(node) and not (self.x_is_const or self.y_is_const):
-            return [quantised.where(node, operands)]
+        if quantized.is_quantized(node) and not (self.x_is_const or self.y_is_const):
+            return [quantized.where(node, operands)]
         x = np.float32(self.x_const_val) if self.x_is_const else as_float(operands[1])
         y = np.float32(self.y_const_val) if self.y_is_const else as_float(operands[2])
         return [np.where(operands[0] != 0, x, y).astype(np.float32, copy=False)]

@@ -67,10 +67,10 @@ class YoloDetection(Op):
         shares = powers / powers.sum(-1, keepdims=True)
         scores = sigmoid(parts[..., 4]) * shares.max(-1)
         grid = cells(height, width)[:, :, None]
-        centres = (sigmoid(parts[..., :2]) + grid) / np.array([width, height], np.float32)
+        centers = (sigmoid(parts[..., :2]) + grid) / np.array([width, height], np.float32)
         sizes = elementary.exp(parts[..., 2:4]) * anchors / np.array([self.net_input_w, self.net_input_h], np.float32)
         labels = shares.argmax(-1)[..., None].astype(np.float32)
-        rows = np.concatenate([centres, sizes, labels, scores[..., None]], -1)
+        rows = np.concatenate([centers, sizes, labels, scores[..., None]], -1)
         return rows[scores > np.float32(self.obj_threshold)]
 
     def _kept(self, rows: Array) -> Array:

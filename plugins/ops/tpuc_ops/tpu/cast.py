@@ -50,7 +50,7 @@ class Cast(Op, RowByRow):
         if not source.storage.is_float and not result.storage.is_float:
             raise ValueError("one side of a cast must be a float, both are integers")
         if not source.storage.is_float:
-            return [stored(self._dequantise(x, source), result)]
+            return [stored(self._dequantize(x, source), result)]
         if result.storage.is_float:
             x = as_float(x)
             if result.storage == BF16 and self.round_half:
@@ -58,7 +58,7 @@ class Cast(Op, RowByRow):
             elif result.storage == BF16 and Rounding(self.round_mode) is Rounding.TOWARDS_ZERO:
                 x = _cut(x)
             return [stored(x, result)]
-        return [self._quantise(as_float(x), result)]
+        return [self._quantize(as_float(x), result)]
 
     def divides(self, result: TensorType) -> bool:
         """True if quotients are rounded, as in ONNX."""
@@ -70,7 +70,7 @@ class Cast(Op, RowByRow):
             return type.element.scale, type.element.zero_point
         return 1.0, 0
 
-    def _quantise(self, x: Array, type: TensorType) -> Array:
+    def _quantize(self, x: Array, type: TensorType) -> Array:
         scale, zero_point = self._scale(type)
         with np.errstate(over="ignore", invalid="ignore"):
             if self.divides(type):
@@ -85,7 +85,7 @@ class Cast(Op, RowByRow):
                 scaled = scaled + np.float32(zero_point)
         return saturate(round_to_int(scaled, Rounding(self.round_mode)), numpy_dtype(type.storage))
 
-    def _dequantise(self, q: Array, type: TensorType) -> Array:
+    def _dequantize(self, q: Array, type: TensorType) -> Array:
         scale, zero_point = self._scale(type)
         x = (q.astype(np.int64) - zero_point).astype(np.float32)
         return _half(x * _half(np.asarray(scale, np.float32))) if self.in_half else x * np.float32(scale)

@@ -10,7 +10,7 @@ from tpuc.api import F64, Elementwise, Node, Op, Raw, TensorType, Types, numpy_d
 
 from tpuc_ops.arrays import Array, as_float, stored
 from tpuc_ops.integers import is_integer
-from tpuc_ops.quant.arithmetic import Rounding, quantise_float
+from tpuc_ops.quant.arithmetic import Rounding, quantize_float
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Clip(Op, Elementwise):
             return self.min, self.max
         uniform, dtype = type.uniform, numpy_dtype(type.storage)
         pair = (self.min, self.max)
-        low, high = quantise_float(pair, uniform.scale, uniform.zero_point, Rounding.HALF_AWAY_FROM_ZERO, dtype)
+        low, high = quantize_float(pair, uniform.scale, uniform.zero_point, Rounding.HALF_AWAY_FROM_ZERO, dtype)
         return int(low), int(high)
 
     def flops(self, node: Node) -> int:

@@ -31,7 +31,7 @@ class Concat(ReluFields, Op):
 
     def infer(self, operands: Types) -> Types:
         # A constant does not say what its integers mean.
-        first = next((operand for operand in operands if operand.is_quantised), operands[0])
+        first = next((operand for operand in operands if operand.is_quantized), operands[0])
         dims = concatenated([operand.dims for operand in operands], self.axis)
         return ((first if not self.multipliers else first.shape_only()).with_shape(dims),)
 

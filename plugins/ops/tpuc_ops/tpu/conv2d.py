@@ -15,8 +15,8 @@ from tpuc_ops.elementwise import ReluFields
 from tpuc_ops.integers import (
     clamped,
     is_integer,
-    requantised,
-    requantised_by_floats,
+    requantized,
+    requantized_by_floats,
     scaled_in_half,
     without_point,
     zero_point,
@@ -113,12 +113,12 @@ class Conv2D(ReluFields, Op, RowByRow):
             acc += bias
         acc = saturate(acc, np.int32)
         if self.scales:
-            q = requantised_by_floats(acc, self.scales, self.round_mode, node.result_type)
+            q = requantized_by_floats(acc, self.scales, self.round_mode, node.result_type)
             return clamped(q, node.result_type, self.do_relu, self.relu_limit)
         if not self.multiplier:
             return clamped(acc, node.result_type, self.do_relu, self.relu_limit)
         type = without_point(node.result_type) if self.offset_in_bias else node.result_type
-        q = requantised(acc, self.multiplier, self.rshift, self.quant_mode, self.round_mode, type)
+        q = requantized(acc, self.multiplier, self.rshift, self.quant_mode, self.round_mode, type)
         return clamped(q, node.result_type, self.do_relu, self.relu_limit)
 
     def flops(self, node: Node) -> int:

@@ -13,7 +13,7 @@ from tpuc_ops.arrays import Array, as_float, stored
 from tpuc_ops.attributes import listed
 from tpuc_ops.convolution import exact_dtype, magnitude
 from tpuc_ops.elementwise import ReluFields
-from tpuc_ops.integers import clamped, is_integer, requantised, zero_point
+from tpuc_ops.integers import clamped, is_integer, requantized, zero_point
 from tpuc_ops.quant.arithmetic import saturate
 from tpuc_ops.traits import RowByRow
 from tpuc_ops.window import Window
@@ -81,7 +81,7 @@ class Deconv(ReluFields, Op, RowByRow):
         acc = sums.sums(x.astype(dtype), weight.astype(dtype), whole=True).astype(np.int64)
         acc = saturate(acc if bias is None else acc + bias, np.int32)
         if self.multiplier:
-            acc = requantised(acc, self.multiplier, self.rshift, self.quant_mode, self.round_mode, node.result_type)
+            acc = requantized(acc, self.multiplier, self.rshift, self.quant_mode, self.round_mode, node.result_type)
         return clamped(acc, node.result_type, self.do_relu, self.relu_limit)
 
     def _sums(self) -> top.Deconv:

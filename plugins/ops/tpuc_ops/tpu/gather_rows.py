@@ -27,7 +27,7 @@ class GatherRows(Op):
         x, indices = operands
         if x.rank != 3 or indices.rank != 2 or indices.dims[0] not in (1, x.dims[0]):
             raise ValueError(f"indices {show(indices.dims)} do not fit {show(x.dims)}")
-        if is_integer(x) and not x.is_quantised:
+        if is_integer(x) and not x.is_quantized:
             return None  # a constant does not say what its integers mean
         return (x.with_shape((x.dims[0], indices.dims[1], x.dims[2])).at(None),)
 

@@ -12,7 +12,7 @@ from tpuc_ops.arrays import Array, as_float, stored
 from tpuc_ops.attributes import listed
 from tpuc_ops.convolution import exact_dtype, magnitude
 from tpuc_ops.elementwise import ReluFields
-from tpuc_ops.integers import clamped, is_integer, requantised, requantised_by_floats, scaled_in_half, without_point
+from tpuc_ops.integers import clamped, is_integer, requantized, requantized_by_floats, scaled_in_half, without_point
 from tpuc_ops.product import ProductFields, product_flops, product_shape
 from tpuc_ops.products import matmul
 from tpuc_ops.quant.arithmetic import saturate
@@ -90,11 +90,11 @@ class MatMul(ReluFields, ProductFields, Op):
         acc = saturate(acc, np.int32)
         columns = acc.reshape(-1, acc.shape[-1])
         if self.scales:
-            acc = requantised_by_floats(columns, self.scales, self.round_mode, node.result_type).reshape(acc.shape)
+            acc = requantized_by_floats(columns, self.scales, self.round_mode, node.result_type).reshape(acc.shape)
         elif self.multipliers:
             type = without_point(node.result_type) if self.offset_in_bias else node.result_type
             factors = (self.multipliers, self.rshifts, self.quant_mode, self.round_mode)
-            acc = requantised(columns, *factors, type).reshape(acc.shape)
+            acc = requantized(columns, *factors, type).reshape(acc.shape)
         return self._arrange(clamped(acc, node.result_type, self.do_relu, self.relu_limit), node)
 
     def flops(self, node: Node) -> int:

@@ -10,7 +10,7 @@ from tpuc.api import SI32, Bool, Commutative, Elementwise, Node, Op, Raw, Requan
 
 from tpuc_ops.arrays import Array, as_float, stored
 from tpuc_ops.elementwise import ReluFields, broadcast_type
-from tpuc_ops.integers import clamped, is_integer, requantised, zero_point
+from tpuc_ops.integers import clamped, is_integer, requantized, zero_point
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Mul(ReluFields, Op, Elementwise, Commutative):
             for x, operand in zip(operands, node.operand_types, strict=True):
                 product = product * (x.astype(np.int64) - zero_point(operand))
             row = product.reshape(1, 1, -1)
-            q = requantised(row, (self.multiplier,), (self.rshift,), self.quant_mode, self.round_mode, type)
+            q = requantized(row, (self.multiplier,), (self.rshift,), self.quant_mode, self.round_mode, type)
             return [clamped(q.reshape(product.shape), type, self.do_relu, self.relu_limit)]
         first, *others = (as_float(x) for x in operands)
         for x in others:

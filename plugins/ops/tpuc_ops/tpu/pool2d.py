@@ -13,7 +13,7 @@ from tpuc_ops.attributes import PoolMode
 from tpuc_ops.elementwise import ReluFields
 from tpuc_ops.integers import clamped, is_integer, zero_point
 from tpuc_ops.pooling import window_counts, window_maxima, window_sums
-from tpuc_ops.quant.arithmetic import Rounding, requantise, round_to_int, saturate
+from tpuc_ops.quant.arithmetic import Rounding, requantize, round_to_int, saturate
 from tpuc_ops.traits import RowByRow
 from tpuc_ops.window import Window, spatial
 
@@ -85,7 +85,7 @@ class Pool2D(ReluFields, Op, RowByRow):
         if self.scale is not None:
             scaled = sums.astype(np.float32) * np.float32(self.scale) + np.float32(self.offset or 0.0)
             return saturate(round_to_int(scaled, rounding), dtype)
-        return requantise(sums, self.multiplier, self.rshift, 0, rounding, dtype)
+        return requantize(sums, self.multiplier, self.rshift, 0, rounding, dtype)
 
     def flops(self, node: Node) -> int:
         return node.result_type.size * (self.window().taps + self.do_relu)

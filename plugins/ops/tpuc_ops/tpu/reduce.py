@@ -12,7 +12,7 @@ from tpuc_ops import top
 from tpuc_ops.arrays import Array, as_float, stored
 from tpuc_ops.attributes import SingleI64, listed
 from tpuc_ops.integers import is_integer, zero_point
-from tpuc_ops.quant.arithmetic import Rounding, requantise
+from tpuc_ops.quant.arithmetic import Rounding, requantize
 from tpuc_ops.shapes import positive_axis
 
 _INTEGER_MODES = ("ReduceMean", "ReduceSum", "ReduceMax")
@@ -58,7 +58,7 @@ class Reduce(Op):
             return [x.max(axes, keepdims=self.keepdims)]
         total = (x.astype(np.int64) - zero_point(node.operand_types[0])).sum(axes, keepdims=self.keepdims)
         rounding, dtype = Rounding(self.round_mode), numpy_dtype(type.storage)
-        return [requantise(total, self.multiplier, self.rshift, zero_point(type), rounding, dtype)]
+        return [requantize(total, self.multiplier, self.rshift, zero_point(type), rounding, dtype)]
 
     def flops(self, node: Node) -> int:
         return node.operand_types[0].size

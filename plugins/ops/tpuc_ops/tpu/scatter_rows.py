@@ -33,7 +33,7 @@ class ScatterRows(Op):
             raise ValueError(f"indices {show(indices.dims)} do not fit updates {show(updates.dims)}")
         if x.rank != 3 or indices.dims[0] not in (1, x.dims[0]) or x.dims[::2] != updates.dims[::2]:
             raise ValueError(f"updates {show(updates.dims)} do not fit {show(x.dims)}")
-        if is_integer(x) and not x.is_quantised:
+        if is_integer(x) and not x.is_quantized:
             return None  # a constant does not say what its integers mean
         return (x.at(None),)
 

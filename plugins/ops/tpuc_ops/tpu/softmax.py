@@ -12,7 +12,7 @@ from tpuc_ops import elementary
 from tpuc_ops.arrays import Array, as_float, stored
 from tpuc_ops.attributes import FormerI64, listed
 from tpuc_ops.integers import is_integer
-from tpuc_ops.quant.arithmetic import Rounding, quantise_product
+from tpuc_ops.quant.arithmetic import Rounding, quantize_product
 from tpuc_ops.shapes import positive_axis
 from tpuc_ops.top.softmax import softmax
 
@@ -51,7 +51,7 @@ class Softmax(Op):
         uniform = node.result_type.uniform
         factor, rounding = np.float32(1.0 / uniform.scale), Rounding(self.round_mode)
         dtype = numpy_dtype(uniform.storage)
-        return [quantise_product(values, factor, uniform.zero_point, rounding, dtype)]
+        return [quantize_product(values, factor, uniform.zero_point, rounding, dtype)]
 
     def _of_integers(self, x: Array, table: Array, scale: float) -> Array:
         distances = x.max(self.axis, keepdims=True).astype(np.int64) - x

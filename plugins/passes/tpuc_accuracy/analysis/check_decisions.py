@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from tpuc.api import CALIBRATION_TABLE, QUANTISED, Module, Pass, PassContext, StringAttr, UsageError
+from tpuc.api import CALIBRATION_TABLE, QUANTIZED, Module, Pass, PassContext, StringAttr, UsageError
 from tpuc.api.evaluation import Array
 from tpuc_driver.api.host import CHECK_SAMPLES, SELF_CHECK, OutputCheck, SelfCheck, decibels
 from tpuc_quantize.metrics.agreement import Agreement, Classes, Numbers, Presence, TaskMetric
@@ -22,7 +22,7 @@ from tpuc_accuracy.analysis.paired_runs import Outputs, calibrated_pairs, compil
 @dataclass(frozen=True)
 class CheckDecisions(Pass):
     """Runs the float module (TOP) on the samples in the result `check_samples` (on a few of them where calibration has
-    seen them), beside the module in the result `quantised` that it was lowered to, or beside the simulated result of
+    seen them), beside the module in the result `quantized` that it was lowered to, or beside the simulated result of
     the table in the result `calibration_table`. Leaves a `SelfCheck` in the result `self_check`, unless there is
     nothing to compare. Numbers count as predictions only in networks without other ones.
 
@@ -41,7 +41,7 @@ class CheckDecisions(Pass):
             len(samples), MOST if self.tuned is False else affordable(module, BUDGETS.observation, BUDGETS.most_checked)
         )
         samples = replace(samples, samples=tuple(samples.samples[place] for place in places))
-        tpu = context.find(QUANTISED)
+        tpu = context.find(QUANTIZED)
         pairs = compiled_pairs(module, tpu, samples) if tpu is not None else None
         if pairs is None and context.find(CALIBRATION_TABLE) is not None:
             pairs = calibrated_pairs(module, samples, context)

@@ -28,7 +28,7 @@ from tpuc_driver.api.command import (
     examples=("tpuc compare net.mlir lowered.mlir --input sample.npz",),
 )
 @click.argument("exact", metavar="FLOAT.mlir", type=FILE)
-@click.argument("quantised", metavar="QUANT.mlir", type=FILE)
+@click.argument("quantized", metavar="QUANT.mlir", type=FILE)
 @click.option("--input", "inputs", type=PATHS, default=EMPTY, required=True, help="Samples: npz, npy, or image files.")
 @click.option("--input-num", type=POSITIVE, default=8, show_default=True, help="Maximum number of samples.")
 @click.option(
@@ -41,14 +41,14 @@ from tpuc_driver.api.command import (
 @click.option("--json", "as_json", is_flag=True, help="Print every figure as JSON.")
 @pass_app
 def command(
-    app: App, exact: Path, quantised: Path, inputs: tuple[Path, ...], input_num: int, top: int, as_json: bool
+    app: App, exact: Path, quantized: Path, inputs: tuple[Path, ...], input_num: int, top: int, as_json: bool
 ) -> None:
     """Show where a quantized network loses accuracy, and why."""
-    check_inputs(exact, quantised, *inputs)
+    check_inputs(exact, quantized, *inputs)
     session = open_session(app)
     from tpuc_accuracy.analysis.runs import compare_layers
 
-    errors = compare_layers(session, exact, quantised, inputs, input_num)
+    errors = compare_layers(session, exact, quantized, inputs, input_num)
     if as_json:
         app.result_json([_plain(error) for error in errors])
         return

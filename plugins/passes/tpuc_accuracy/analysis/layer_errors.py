@@ -10,18 +10,18 @@ import numpy as np
 from tpuc.api import Operation
 from tpuc.api.evaluation import Array
 from tpuc_driver.api.host import finite_pair
-from tpuc_ops.factorisation import dot, energy
-from tpuc_ops.quantised import Product
+from tpuc_ops.factorization import dot, energy
+from tpuc_ops.quantized import Product
 from tpuc_quantize.metrics.agreement import Agreement
 
 from tpuc_accuracy.analysis.lowered_subgraph import Subgraph
 
-CAUSES = ("weight rounding", "activation clipping", "activation rounding", "requantisation")
+CAUSES = ("weight rounding", "activation clipping", "activation rounding", "requantization")
 REMEDIES = {
-    "weight rounding": "correct its bias (calibrate with --bias-num), or equalise it with `--pass equalise-weights`",
+    "weight rounding": "correct its bias (calibrate with --bias-num), or equalize it with `--pass equalize-weights`",
     "activation clipping": "raise its thresholds: calibrate with more samples, --headroom 1.6 or --method max",
     "activation rounding": "flatten its channels with `--pass migrate-outliers`, or lower thresholds (--method mse)",
-    "requantisation": "keep it in float: list it in --quantize-table (`tpuc qtable` finds such ops)",
+    "requantization": "keep it in float: list it in --quantize-table (`tpuc qtable` finds such ops)",
 }
 _NARROW = "it is computed in {}: f16 or f32 is more exact, if the chip has them (--quantize-table, `tpuc qtable`)"
 

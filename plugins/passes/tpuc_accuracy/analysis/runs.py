@@ -9,7 +9,7 @@ from typing import Any
 
 from tpuc.api import (
     LAYER_ERRORS,
-    QUANTISED,
+    QUANTIZED,
     SAMPLES,
     UsageError,
 )
@@ -19,7 +19,7 @@ from tpuc_prequantized.common import has_scales
 from tpuc_accuracy.analysis.stored_values import stored_layers
 
 
-def compare_layers(session: Session, exact: Path, quantised: Path, inputs: Sequence[Path], count: int) -> list[Any]:
+def compare_layers(session: Session, exact: Path, quantized: Path, inputs: Sequence[Path], count: int) -> list[Any]:
     """The errors of each layer of a TPU module against its TOP module, with causes, by the pass `split-error`.
 
     For a pre-quantized TOP module, real values are compared without causes: the quantization is the network's own.
@@ -28,7 +28,7 @@ def compare_layers(session: Session, exact: Path, quantised: Path, inputs: Seque
         raise UsageError("no input to run both networks on; give --input FILE.")
     module = session.load(exact)
     rows = list(islice(samples_in(inputs_of(module), inputs, session.registry), count))
-    tpu = session.load(quantised)
+    tpu = session.load(quantized)
     if remark := seen_among(inputs_of(module), inputs, calibrated_on(tpu), session.registry):
         session.remark(remark)
     if has_scales(module):
@@ -37,6 +37,6 @@ def compare_layers(session: Session, exact: Path, quantised: Path, inputs: Seque
             "remedies apply to calibrated networks only"
         )
         return stored_layers(module, tpu, rows)
-    context = session.context({QUANTISED: tpu, SAMPLES: rows})
+    context = session.context({QUANTIZED: tpu, SAMPLES: rows})
     session.manager(context).run(module, ["split-error"], "compare")
     return context.result(LAYER_ERRORS)

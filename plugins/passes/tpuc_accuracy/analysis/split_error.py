@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from tpuc.api import (
     LAYER_ERRORS,
-    QUANTISED,
+    QUANTIZED,
     SAMPLES,
     CalibrationError,
     Constant,
@@ -41,7 +41,7 @@ class SplitError(Pass):
 
     def run(self, module: Module, context: PassContext) -> bool:
         """See Pass; raises CalibrationError when the two modules have no value in common."""
-        quantized: Module | None = context.find(QUANTISED)
+        quantized: Module | None = context.find(QUANTIZED)
         samples: Sequence[Mapping[str, Array]] = context.find(SAMPLES, ())
         if quantized is None or not samples:
             raise UsageError("pass 'split-error' needs a quantized module and samples: use `tpuc compare`")

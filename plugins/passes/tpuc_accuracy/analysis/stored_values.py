@@ -49,5 +49,5 @@ def _meant(array: Array, operation: Operation) -> Array:
 
 def _fed(one: SampleInput, array: Array, type_: TensorType) -> Array:
     """An input of the TPU module computed from that of the TOP module."""
-    meant = real_values(array, type_).astype(np.float32) if type_.is_quantised else array
+    meant = real_values(array, type_).astype(np.float32) if type_.is_quantized else array
     return one.store(meant) if one.store is not None else np.asarray(meant, one.dtype)

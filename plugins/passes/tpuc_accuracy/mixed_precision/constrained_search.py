@@ -12,7 +12,7 @@ from tpuc.api import (
     CALIBRATION_TABLE,
     COMPILE,
     FLOAT_MODES,
-    QUANTISE_TABLE,
+    QUANTIZE_TABLE,
     CalibrationError,
     Module,
     PassContext,
@@ -217,7 +217,7 @@ class ConstrainedSearch:
         return Evaluations(job, context, pool, len(self.module.main.operations))
 
     def _leave(self, constraint: AccuracyConstraint, plain: Evaluated, chosen: Evaluated) -> None:
-        self.context.leave(QUANTISE_TABLE, chosen.form.modes)
+        self.context.leave(QUANTIZE_TABLE, chosen.form.modes)
         if chosen.form.table is not None:
             self.context.leave(CALIBRATION_TABLE, chosen.form.table)
         self.context.leave(ACCURACY, _report(constraint, plain, chosen))

@@ -17,7 +17,7 @@ class MeetAccuracy(Pass):
     the chip, then with float layers, the cheapest by the chip's timing model. On held-out samples the lower end of
     the 95 % interval must reach it, too, or the point estimate with `point_estimate`.
 
-    Leaves the result `calibration_table`, the modes of ops in `quantise_table`, and a report in `accuracy`; if the
+    Leaves the result `calibration_table`, the modes of ops in `quantize_table`, and a report in `accuracy`; if the
     remedy was other filters, the module changes. Raises CalibrationError when nothing is accurate enough.
     """
 

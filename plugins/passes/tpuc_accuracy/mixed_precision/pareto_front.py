@@ -9,7 +9,7 @@ from itertools import combinations
 import numpy as np
 from tpuc.api import ShapeOnly
 from tpuc.api.evaluation import Array
-from tpuc_ops.factorisation import matmul, root_of_inverse
+from tpuc_ops.factorization import matmul, root_of_inverse
 from tpuc_quantize.simulation.network import FakeNetwork
 
 from tpuc_accuracy.mixed_precision.options import FrontBudget

@@ -9,7 +9,7 @@ from typing import Any
 from tpuc.api import CALIBRATION_TABLE, Module, Pass, PassContext
 from tpuc_driver.api.host import CHECK_SAMPLES, SampleSet, SampleSource
 from tpuc_quantize.calibration.calibrate import Calibrate
-from tpuc_quantize.scaling.equalize_weights import EqualiseWeights
+from tpuc_quantize.scaling.equalize_weights import EqualizeWeights
 from tpuc_quantize.scaling.migrate_outliers import MigrateOutliers
 
 from tpuc_accuracy.mixed_precision.accuracy_constraint import Form
@@ -65,6 +65,6 @@ class Preparations:
             Preparation("thresholds at the largest values", options={**_UNTUNED, "method": "max"}),
             Preparation("thresholds with headroom", options={"headroom": 1.2}),
             Preparation("weights rounded by what they do", options={"round_weights": True}),
-            Preparation("equalised weights", EqualiseWeights()),
+            Preparation("equalized weights", EqualizeWeights()),
             Preparation("migrated outliers", MigrateOutliers(str(first), self.calibration.data_list)),
         )

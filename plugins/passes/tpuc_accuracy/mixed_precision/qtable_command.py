@@ -81,7 +81,7 @@ def command(
         if path is not None:
             check_writable(path)
     session = open_session(app, chip=chip, quantize=quantize)
-    from tpuc_accuracy.mixed_precision.timed_search import search_quantise_table
+    from tpuc_accuracy.mixed_precision.timed_search import search_quantize_table
 
     options = {
         "dataset": str(dataset or ""),
@@ -93,7 +93,7 @@ def command(
         "cluster": cluster,
     }
     timed = latency or max_latency is not None
-    found = search_quantise_table(session, session.load(mlir), calibration_table, latencies=timed, options=options)
+    found = search_quantize_table(session, session.load(mlir), calibration_table, latencies=timed, options=options)
     if loss_table is not None:
         write_atomic(loss_table, found.loss_text())
     app.table(_front(found, session))

@@ -77,7 +77,7 @@ class Search:
         return "\n".join([*self.remarks(), *lines]) + "\n"
 
     def table_text(self, point: Point) -> str:
-        """The quantise table of a point."""
+        """The quantize table of a point."""
         lines = [f"{name} {self.float_mode.upper()}" for name in point.floats]
         return "\n".join([*self.remarks(), "# op_name   quantize_mode", *lines]) + "\n"
 

@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
 
-from tpuc.api import CALIBRATION_TABLE, QUANTISE_SEARCH, QUANTISE_TABLE, Module, Pass, PassContext
+from tpuc.api import CALIBRATION_TABLE, QUANTIZE_SEARCH, QUANTIZE_TABLE, Module, Pass, PassContext
 from tpuc_driver.api.host import PortableModule, SampleSource, inputs_of, open_pool, open_samples
 from tpuc_lower.lowering.cells import Cells
 from tpuc_lower.target.kernels import chip_of
@@ -25,7 +25,7 @@ from tpuc_accuracy.mixed_precision.sensitivity import SensitivityJob
 
 
 @dataclass(frozen=True)
-class SearchQuantiseTable(Pass):
+class SearchQuantizeTable(Pass):
     """Each layer alone in the integer mode gives its loss, and each value alone on its grid its noise. Then layers are
     set to `float_mode`, at most `max_float_layers`: in each step all those around the value whose rounding, or the
     one whose filters, cost most per layer. A value is rounded until all ops that compute and read it are float, so
@@ -35,11 +35,11 @@ class SearchQuantiseTable(Pass):
 
     With a result `latency` the points are the Pareto front of noise and latency: of the subsets of twelve layers, all
     or the first chosen ones, and of the larger sets on the path. Thresholds come from the result `calibration_table`,
-    the mode is the run's option `quantize`. Leaves a `Search` in the result `quantise_search`; the module does not
+    the mode is the run's option `quantize`. Leaves a `Search` in the result `quantize_search`; the module does not
     change.
     """
 
-    name = "search-quantise-table"
+    name = "search-quantize-table"
     dataset: str = ""
     data_list: str = ""
     input_num: int = 10
@@ -59,20 +59,20 @@ class SearchQuantiseTable(Pass):
             evaluations = Evaluations(job, context, pool, self.max_float_layers)
             losses, points = tuple(evaluations.losses()), tuple(evaluations.points())
         float_mode = self.float_mode or chip.float_mode or job.mode
-        context.leave(QUANTISE_SEARCH, Search(chip.name, job.mode, float_mode, len(job.samples), losses, points))
+        context.leave(QUANTIZE_SEARCH, Search(chip.name, job.mode, float_mode, len(job.samples), losses, points))
         return False
 
 
 def sensitivity_job(module: Module, context: PassContext, samples: SampleSource) -> SensitivityJob:
     """The job for each sample, on a copy of the module calibrated as in the run."""
-    chip = chip_of(context, SearchQuantiseTable.name).description
+    chip = chip_of(context, SearchQuantizeTable.name).description
     mode = str(context.options.get("quantize") or "int8")
     calibrated = calibrated_copy(module, context)
     KeepMasksFloat().run(calibrated, context)
     KeepTailFloat().run(calibrated, context)
     table = context.result(CALIBRATION_TABLE)
-    floats = frozenset(context.find(QUANTISE_TABLE, {}))
-    cells = Cells.of(context, SearchQuantiseTable.name, mode)
+    floats = frozenset(context.find(QUANTIZE_TABLE, {}))
+    cells = Cells.of(context, SearchQuantizeTable.name, mode)
     return SensitivityJob(
         PortableModule(calibrated, context.registry),
         samples,

@@ -11,7 +11,7 @@ from tpuc.api import ChipDescription, UniformPerAxis
 from tpuc.api.evaluation import Array
 from tpuc_driver.api.host import Job, PortableModule, SampleReader, SampleSource, decibels, finite_pair
 from tpuc_ops import top
-from tpuc_ops.factorisation import dot
+from tpuc_ops.factorization import dot
 from tpuc_ops.traits import KeepsGrid, states
 from tpuc_quantize.remedies.channel_thresholds import eligible
 from tpuc_quantize.simulation.network import FakeNetwork, Filters, State

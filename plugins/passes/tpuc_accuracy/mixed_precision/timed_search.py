@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tpuc.api import CALIBRATION_TABLE, FLOAT_MODES, QUANTISE_SEARCH, Module, ScalarType, Unsupported, UsageError
+from tpuc.api import CALIBRATION_TABLE, FLOAT_MODES, QUANTIZE_SEARCH, Module, ScalarType, Unsupported, UsageError
 from tpuc_driver.api.host import Session, limit_of
 from tpuc_lower.target.results import LATENCY
 from tpuc_prequantized.common import has_scales
@@ -15,10 +15,10 @@ from tpuc_quantize.tables.table import as_table
 from tpuc_accuracy.mixed_precision.search import Search
 
 
-def search_quantise_table(
+def search_quantize_table(
     session: Session, module: Module, calibration_table: Any, *, latencies: bool = False, options: Mapping[str, Any]
 ) -> Any:
-    """The losses of layers and the networks with the worst of them in float, by the pass `search-quantise-table`.
+    """The losses of layers and the networks with the worst of them in float, by the pass `search-quantize-table`.
 
     Where the chip has a timing model the networks found are timed, and layers use the float mode in which the whole
     network is fastest, unless `options` name one. With `latencies` the networks are the Pareto front of accuracy and
@@ -36,9 +36,9 @@ def search_quantise_table(
     timer = Timer(session, module, calibration_table, mode)
     if latencies:
         context.leave(LATENCY, timer)
-    definition = session.registry.get("tpuc.passes", "search-quantise-table")
+    definition = session.registry.get("tpuc.passes", "search-quantize-table")
     session.manager(context).run(module, [definition(**{**options, "float_mode": mode})], "search")
-    found: Search = context.result(QUANTISE_SEARCH)
+    found: Search = context.result(QUANTIZE_SEARCH)
     if latencies or not session.chip.profiles:
         return found
     times = [timer(point.floats) for point in found.points]

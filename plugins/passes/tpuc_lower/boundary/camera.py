@@ -63,12 +63,12 @@ class CameraFrames:
 
     def video(self, planes: tuple[Plane, ...]) -> Value:
         """The bytes of video, `[n, 1, 3 h / 2, w]`: luma above chroma."""
-        brightness, *colours = (self._lines(plane) for plane in planes)
+        brightness, *colors = (self._lines(plane) for plane in planes)
         n, _, rows, columns = brightness.tensor.dims
-        maps = colours[0]
-        if len(colours) > 1:
+        maps = colors[0]
+        if len(colors) > 1:
             dims = (n, 2, rows // 2, columns // 2)
-            maps = self._build.op(tpu.Concat(axis=1), colours, TensorType(dims, PIXELS), "colours")
+            maps = self._build.op(tpu.Concat(axis=1), colors, TensorType(dims, PIXELS), "colors")
         below = self._reshaped(maps, (n, 1, rows // 2, columns), "below")
         result = TensorType((n, 1, rows + rows // 2, columns), PIXELS)
         return self._build.op(tpu.Concat(axis=2), [brightness, below], result, "frame")

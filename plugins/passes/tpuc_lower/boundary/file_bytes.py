@@ -19,7 +19,7 @@ from tpuc.api import (
 from tpuc_ops import top, tpu
 from tpuc_ops.arrays import Array
 from tpuc_ops.arrays import stored as stored_as
-from tpuc_ops.quant.arithmetic import Rounding, dequantise, quantise_float
+from tpuc_ops.quant.arithmetic import Rounding, dequantize, quantize_float
 from tpuc_ops.quant.casts import parameters
 from tpuc_optimize.canonicalization.common import Names
 
@@ -30,7 +30,7 @@ def take_bytes(module: Module, operation: Operation, cast: Operation, own: Tenso
     """Give the input the type `own`, unsigned bytes, and replace `cast` by a table with one entry per byte."""
     value, result = operation.result, cast.result.tensor
     scale, zero_point = parameters(own)
-    meant = dequantise(np.arange(256), scale, zero_point)
+    meant = dequantize(np.arange(256), scale, zero_point)
     (entries,) = cast.op.evaluate(
         Node(cast.op, (TensorType(meant.shape, F32),), (TensorType(meant.shape, result.element),), cast.name), [meant]
     )
@@ -51,9 +51,9 @@ def return_bytes(module: Module, index: int, own: TensorType) -> bool:
     if (given.storage.bits, own.storage.bits) != (8, 8):
         return False
     every = np.arange(256, dtype=np.uint8).view(numpy_dtype(given.storage))
-    real = dequantise(every, given.scale, given.zero_point)
+    real = dequantize(every, given.scale, given.zero_point)
     rounding, dtype = Rounding.HALF_AWAY_FROM_ZERO, numpy_dtype(own.storage)
-    entries = quantise_float(real, own.element.scale, own.element.zero_point, rounding, dtype)
+    entries = quantize_float(real, own.element.scale, own.element.zero_point, rounding, dtype)
     build = Rewriter(module, constant=top.Weight(), absent=top.None_())
     build.at(terminator)
     returned = _by_table(value, value.tensor.with_element(own.element), entries, value.name, build)
@@ -83,16 +83,16 @@ def _by_table(value: Value, result: TensorType, entries: Array, name: str, build
     return build.build(tpu.Reshape(shape=result.dims), [found], result, names.new(f"{name}_own"))
 
 
-def dequantises(module: Module, operation: Operation) -> bool:
+def dequantizes(module: Module, operation: Operation) -> bool:
     """True for a cast of integers to floats, and for a table with their real values."""
     source, result = operation.operands[0].type, operation.results[0].tensor
-    if not isinstance(source, TensorType) or not source.is_quantised or result.is_quantised:
+    if not isinstance(source, TensorType) or not source.is_quantized or result.is_quantized:
         return False
     if isinstance(operation.op, tpu.Cast):
         return True
     if not isinstance(operation.op, tpu.Lut) or not isinstance(source.element, Uniform):
         return False
     every = np.arange(256, dtype=np.uint8).view(numpy_dtype(source.storage))
-    real = stored_as(dequantise(every, source.element.scale, source.element.zero_point), result)
+    real = stored_as(dequantize(every, source.element.scale, source.element.zero_point), result)
     entries = module.weights[operation.operands[1].name]
     return entries.size == real.size and np.array_equal(entries.reshape(-1).view(real.dtype), real)

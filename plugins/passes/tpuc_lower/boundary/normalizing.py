@@ -28,7 +28,7 @@ def fuse_image(module: Module, operation: Operation, format_name: str, target: I
     if not target.has_f32:
         _casts_first(image, result)
     for user in result.users:
-        if isinstance(user.op, tpu.Cast) and (user.result.tensor.is_quantised or not target.has_f32):
+        if isinstance(user.op, tpu.Cast) and (user.result.tensor.is_quantized or not target.has_f32):
             _take_over(user, sensor.stored(user) if sensor else _quantized(image, user))
     if result.uses:
         if not (target.has_f32 or sensor):
@@ -79,7 +79,7 @@ def _take_over(old: Operation, value: Value) -> None:
 def _quantized(image: ImageBytes, cast: Operation) -> Value:
     """The result of `cast` on normalized pixels, by tables: one for all channels where that is enough."""
     channels = image.channels
-    columns = preprocess_of(image.old, image.dims).normalise(np.arange(256).repeat(channels).reshape(256, channels))
+    columns = preprocess_of(image.old, image.dims).normalize(np.arange(256).repeat(channels).reshape(256, channels))
     result = cast.result.tensor
     node = Node(cast.op, (TensorType(columns.shape, F32),), (TensorType(columns.shape, result.element),), cast.name)
     tables = cast.op.evaluate(node, [columns])[0]

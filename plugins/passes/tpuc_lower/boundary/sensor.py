@@ -40,7 +40,7 @@ class SensorFrames:
         )
         self._maps: dict[tuple[int, int], Value] = {}
         self._tables: dict[tuple[bytes, ElementType], Value] = {}
-        self._normalized = preprocess.normalise(np.arange(SENSOR_VALUES).repeat(4).reshape(SENSOR_VALUES, 4))
+        self._normalized = preprocess.normalize(np.arange(SENSOR_VALUES).repeat(4).reshape(SENSOR_VALUES, 4))
 
     def floats(self) -> Value:
         """The float32 values: sensor values minus mean, times scale, rounded after each step."""

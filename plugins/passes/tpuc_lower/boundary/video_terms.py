@@ -120,7 +120,7 @@ class ByteTerms(VideoArithmetic):
         n, c, rows, w, columns = blocks
         small = (n, c, 1, w, 1)
         operands = [self._reshaped(part.value, blocks, "y_blocks") for part in brightness]
-        operands += [self._reshaped(part.value, small, "colours") for part in colors]
+        operands += [self._reshaped(part.value, small, "colors") for part in colors]
         factors = tuple(part.factor for part in (*brightness, *colors))
         pixels = self._do(tpu.Add(multipliers=factors, rshifts=(FRACTION_BITS,)), operands, PIXELS, "pixels")
         return self._reshaped(pixels, (n, c, rows, columns * w), "pixels_rows")

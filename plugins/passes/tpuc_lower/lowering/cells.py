@@ -9,12 +9,12 @@ from typing import Any, cast
 import numpy as np
 from tpuc.api import (
     ALL_OPS,
-    QUANTISE_TABLE,
+    QUANTIZE_TABLE,
     BrokenPromise,
     ChipDescription,
     Constant,
     CpuFunction,
-    Legalisation,
+    Legalization,
     Lowering,
     LoweringNode,
     Module,
@@ -69,7 +69,7 @@ class Cells:
             raise UsageError(
                 f"chip '{description.name}' has no mode '{mode}'. Its modes: {', '.join(description.modes)}."
             )
-        table, sums = context.find(QUANTISE_TABLE, {}), context.find(FLOAT_SUMS, frozenset())
+        table, sums = context.find(QUANTIZE_TABLE, {}), context.find(FLOAT_SUMS, frozenset())
         return Cells(context.registry, description, mode, table, sums, context.options.get("cpu_ops") or ())
 
     def mode_of(self, operation: Operation, usual: str | None = None) -> str:
@@ -85,9 +85,9 @@ class Cells:
         entry = self.registry.lowering(self.chip, op, mode)
         return None if entry is None else entry.value
 
-    def legalisation(self, op: Op) -> Legalisation[Any] | None:
+    def legalization(self, op: Op) -> Legalization[Any] | None:
         """The legalization of the chip, of one of its families, or the one for every chip."""
-        entry = self.registry.legalisation(self.chip, op)
+        entry = self.registry.legalization(self.chip, op)
         return None if entry is None else entry.value
 
     def cpu_function(self, operation: Operation) -> CpuFunction[Any] | None:
@@ -152,7 +152,7 @@ class Cells:
 
     def computes(self, op: Op, mode: str) -> bool:
         """True if there is a lowering or a legalization."""
-        return self.lowering(op, mode) is not None or self.legalisation(op) is not None
+        return self.lowering(op, mode) is not None or self.legalization(op) is not None
 
     def node(
         self, module: Module, operation: Operation, mode: str, operands: tuple[Value, ...] | None = None

@@ -40,8 +40,8 @@ from tpuc.api import (
 )
 from tpuc.api.boundary import is_postprocess
 from tpuc_ops import top, tpu
-from tpuc_ops.quant.casts import Dequantise, Quantise
-from tpuc_ops.quantised import Rescales
+from tpuc_ops.quant.casts import Dequantize, Quantize
+from tpuc_ops.quantized import Rescales
 
 from tpuc_lower.lowering.cells import Array, Cells, as_array, check_results, is_kept, together, uses_of
 
@@ -97,7 +97,7 @@ class Lowerer:
         terminator = function.terminator
         for operation in function.operations[:-1]:
             choice = choices.get(operation)
-            if isinstance(operation.op, (Quantise, Dequantise)):
+            if isinstance(operation.op, (Quantize, Dequantize)):
                 self._convert(operation)
             elif choice is None:
                 self._copy(operation)
@@ -138,7 +138,7 @@ class Lowerer:
         refusals: list[str] = []
         leads_to_index, indices = self._leads_to_index(), self.cells.index_inputs(self.module)
         for operation in self.module.main.operations[:-1]:
-            if is_kept(operation) or isinstance(operation.op, (Quantise, Dequantise)):
+            if is_kept(operation) or isinstance(operation.op, (Quantize, Dequantize)):
                 continue
             usual = self.exact if operation in leads_to_index else self.mode
             mode = self.cells.mode_of(operation, usual)
@@ -194,12 +194,12 @@ class Lowerer:
     def _convert(self, operation: Operation) -> None:
         """Lower a cast that the network itself states; nothing where its operand already has that type."""
         value, result = self.values[operation.operands[0]], operation.result.tensor
-        target = result if result.is_quantised else self.chip.float_type(result, "f32")
-        if value.tensor.is_quantised != target.is_quantised:
+        target = result if result.is_quantized else self.chip.float_type(result, "f32")
+        if value.tensor.is_quantized != target.is_quantized:
             op = operation.op
-            cast = tpu.Cast(round_mode=op.rounding().value) if isinstance(op, Quantise) else tpu.Cast()
+            cast = tpu.Cast(round_mode=op.rounding().value) if isinstance(op, Quantize) else tpu.Cast()
             value = self._new_cast(value, target, operation.name, cast)
-        elif target.is_quantised and value.tensor.element != target.element:
+        elif target.is_quantized and value.tensor.element != target.element:
             value = self._requantized(value, target, operation.name)
         self.values[operation.result] = value
 
@@ -228,7 +228,7 @@ class Lowerer:
         new = Operation(operation.op, operands, results, operation.location)
         self.append(new)
         for old, result in zip(operation.results, new.results, strict=True):
-            is_cast = result.tensor.is_quantised and old.uses
+            is_cast = result.tensor.is_quantized and old.uses
             self.values[old] = self._as_float(result) if is_cast else result
 
     def _left_operand(self, function: CpuFunction[Any], operand: Value, is_index: bool) -> Value:
@@ -270,7 +270,7 @@ class Lowerer:
         """
         if self.mode in FLOAT_MODES or not _is_prequantized(result):
             return value
-        target = self.chip.quantise(result.tensor, self.mode, result.name)
+        target = self.chip.quantize(result.tensor, self.mode, result.name)
         if _same_numbers(value.tensor.element, target.element):
             return value
         made = value.defining
@@ -283,7 +283,7 @@ class Lowerer:
         return self._stored_as(value, target, self.unique(f"{result.name}_stored"), _rounding(operation.op))
 
     def _stored_as(self, value: Value, target: TensorType, name: str, rounding: RoundMode) -> Value:
-        if value.tensor.is_quantised:
+        if value.tensor.is_quantized:
             return self._requantized(value, target, name)
         op = tpu.Cast(round_mode=rounding)
         return self._before_reshape(value, target, name, op) or self._new_cast(value, target, name, op)
@@ -311,14 +311,14 @@ class Lowerer:
         """True if it concatenates integers of several scales and returns floats."""
         values = [self.values[one] for one in operation.operands if not one.is_constant]
         types = [value.type for value in values if isinstance(value.type, TensorType)]
-        return mode in FLOAT_MODES and len({type_.element for type_ in types if type_.is_quantised}) > 1
+        return mode in FLOAT_MODES and len({type_.element for type_ in types if type_.is_quantized}) > 1
 
     def _float_instead(self, operand: Value, want: Wants) -> Wants:
         """Return floats from post-processing and from joins of several scales: they have no scale, and the host would
         convert them to floats.
         """
         value = self.values[operand]
-        is_stored = isinstance(value.type, TensorType) and value.type.is_quantised
+        is_stored = isinstance(value.type, TensorType) and value.type.is_quantized
         return Wants.FLOAT if want is Wants.AS_IS and is_stored else want
 
     def _operand(self, operand: Value, want: Wants, mode: str) -> Value:
@@ -327,24 +327,24 @@ class Lowerer:
             return value
         type_ = value.tensor
         if want is Wants.EXACT:
-            return self.cast(value, self.chip.float_type(type_, self.exact)) if type_.is_quantised else value
+            return self.cast(value, self.chip.float_type(type_, self.exact)) if type_.is_quantized else value
         if want in (Wants.FLOAT, Wants.INDEX):
             return self.cast(value, self.chip.float_type(type_, "f32"))
         if mode in FLOAT_MODES:
             return self.cast(value, self.chip.float_type(type_, mode))
         has_scale = isinstance(operand.tensor.element, (Calibrated, Uniform))
-        if type_.is_quantised and not has_scale:
+        if type_.is_quantized and not has_scale:
             return value
-        target = self.chip.quantise(operand.tensor, mode, operand.name)
+        target = self.chip.quantize(operand.tensor, mode, operand.name)
         # A lowering may choose scale and sign of what was only calibrated.
-        if type_.is_quantised and type_.storage.bits == target.storage.bits:
+        if type_.is_quantized and type_.storage.bits == target.storage.bits:
             return value
         return self.cast(value, target)
 
     def cast(self, value: Value, target: TensorType, op: tpu.Cast = _CAST) -> Value:
         """The value in another element type; casts are shared."""
         type_ = value.tensor
-        both = type_.is_quantised and target.is_quantised
+        both = type_.is_quantized and target.is_quantized
         if type_.element == target.element if both else _stores_alike(type_, target):
             return value
         key = (value, target.element, op)
@@ -383,7 +383,7 @@ class Lowerer:
         rule = self.cells.lowering(op, self.mode)
         if rule is None:
             return build(op, [value], target)
-        if value in self.prequantized and not target.is_quantised:
+        if value in self.prequantized and not target.is_quantized:
             op = replace(op, round_mode="HalfToEven")
         node = LoweringNode(op, (value.tensor,), (target,), name, (value,), (None,), self.mode, self.chip)
         reason = rule.refuse(node)
@@ -399,9 +399,9 @@ class Lowerer:
         """The value of an output: floats, or bytes where requested for an output computed in floats."""
         lowered = self.values[value]
         type_ = lowered.tensor
-        is_float = not type_.is_quantised and type_.storage.is_float
+        is_float = not type_.is_quantized and type_.storage.is_float
         if index in self.stored and is_float and isinstance(value.tensor.element, Calibrated):
-            return self.cast(lowered, self.chip.quantise(value.tensor, self.mode, value.name))
+            return self.cast(lowered, self.chip.quantize(value.tensor, self.mode, value.name))
         return self._as_float(lowered)
 
     def _as_float(self, value: Value) -> Value:
@@ -414,7 +414,7 @@ class Lowerer:
 
 def _stores_alike(type_: TensorType, target: TensorType) -> bool:
     """True if both types are scaled integers or neither is, with elements stored the same way."""
-    return type_.shape_only() == target.shape_only() and type_.is_quantised == target.is_quantised
+    return type_.shape_only() == target.shape_only() and type_.is_quantized == target.is_quantized
 
 
 def _same_numbers(element: ElementType, target: ElementType) -> bool:

@@ -11,7 +11,7 @@ from tpuc.api import (
     NO_LOWERING,
     Builder,
     ElementType,
-    Legalisation,
+    Legalization,
     Module,
     Op,
     Operation,
@@ -23,7 +23,7 @@ from tpuc.api import (
     free_name,
 )
 from tpuc_ops import top
-from tpuc_ops.quant.casts import Dequantise, Quantise
+from tpuc_ops.quant.casts import Dequantize, Quantize
 
 from tpuc_lower.lowering.cells import COMPUTE_TYPE, Array, Cells, as_array, check_results, is_kept, together
 
@@ -49,7 +49,7 @@ class Legalizer:
         block = self.module.main.body
         self._names = {name for operation in block.operations for name in operation.location.names}
         for operation in list(block.operations[:-1]):
-            if not is_kept(operation) and not isinstance(operation.op, (Quantise, Dequantise)):
+            if not is_kept(operation) and not isinstance(operation.op, (Quantize, Dequantize)):
                 self._visit(operation, operation)
         if self._fails:
             raise Unsupported(together(self._refusals))
@@ -62,33 +62,33 @@ class Legalizer:
         reason = NO_LOWERING if rule is None else rule.refuse(node)
         if reason is None:
             return
-        legalisation = self.cells.legalisation(operation.op)
+        legalization = self.cells.legalization(operation.op)
         if self.cells.is_named(operation) and self.cells.goes_to_cpu(self.module, operation):
             return
-        if legalisation is not None:
-            other = legalisation.refuse(node)
+        if legalization is not None:
+            other = legalization.refuse(node)
             reason = other if rule is None or other is None else reason
-        if legalisation is not None and reason is None:
-            self._rewrite(operation, origin, legalisation)
+        if legalization is not None and reason is None:
+            self._rewrite(operation, origin, legalization)
         elif not self.cells.goes_to_cpu(self.module, operation):
             # What is only not lowered is left to the lowering, unless this pass fails anyway.
             via = "" if operation is origin else f"it is composed of {operation.op.name}: "
             hint = self.cells.cpu_way_out(self.module, operation) if operation is origin else ""
-            self._refuse(origin, f"{via}{reason}{hint}", is_final=operation is not origin or legalisation is not None)
+            self._refuse(origin, f"{via}{reason}{hint}", is_final=operation is not origin or legalization is not None)
 
     def _refuse(self, origin: Operation, reason: str, *, is_final: bool = True) -> None:
         self._refusals.append(self.cells.refusal(origin, self.cells.mode_of(origin), reason))
         self._fails = self._fails or is_final
 
-    def _rewrite(self, operation: Operation, origin: Operation, legalisation: Legalisation[Op]) -> None:
+    def _rewrite(self, operation: Operation, origin: Operation, legalization: Legalization[Op]) -> None:
         mode = self.cells.mode_of(operation)
-        build = _Builder(self, operation, legalisation)
+        build = _Builder(self, operation, legalization)
         try:
-            results = legalisation.rewrite(self.cells.node(self.module, operation, mode), build)
+            results = legalization.rewrite(self.cells.node(self.module, operation, mode), build)
         except ValueError as error:
             self._refuse(origin, str(error))
             return
-        check_results("legalisation", operation, legalisation, results)
+        check_results("legalization", operation, legalization, results)
         for old, new in zip(operation.results, results, strict=True):
             assert new.name == old.name, f"{operation.op.name}: '{new.name}' stands for '{old.name}'"
             old.replace_with(new)
@@ -116,8 +116,8 @@ def _producer(value: Value) -> Operation:
 class _Builder:
     """Builds the replacement of one operation, just before it."""
 
-    def __init__(self, legalizer: Legalizer, anchor: Operation, legalisation: Legalisation[Op]) -> None:
-        self._legalizer, self._anchor, self._legalization = legalizer, anchor, legalisation
+    def __init__(self, legalizer: Legalizer, anchor: Operation, legalization: Legalization[Op]) -> None:
+        self._legalizer, self._anchor, self._legalization = legalizer, anchor, legalization
         self._builder = Builder(legalizer.module, before=anchor, constant=top.Weight(), absent=top.None_())
         self.made: list[Operation] = []
 

@@ -195,5 +195,5 @@ def _is_refused(module: Module, cells: Cells, operation: Operation) -> bool:
     """True if the chip can neither lower nor legalize it."""
     mode = cells.mode_of(operation)
     node = cells.node(module, operation, mode)
-    ways = (cells.lowering(operation.op, mode), cells.legalisation(operation.op))
+    ways = (cells.lowering(operation.op, mode), cells.legalization(operation.op))
     return all(way is None or way.refuse(node) is not None for way in ways)

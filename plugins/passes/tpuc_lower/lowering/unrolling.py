@@ -11,7 +11,7 @@ from tpuc.api import (
     ANY_CHIP,
     Builder,
     ElementType,
-    Legalisation,
+    Legalization,
     LoweringNode,
     Module,
     Op,
@@ -55,8 +55,8 @@ def unroll(module: Module, layers: Sequence[Operation], registry: Any) -> bool:
     """Replace layers by their steps, except those whose legalization refuses them; returns whether any changed."""
     changed = False
     for layer in layers:
-        cell = registry.find_cell("tpuc.legalisations", (ANY_CHIP,), "top", layer.op.name)
-        legalisation: Legalisation[Op] | None = None if cell is None else cell.value
+        cell = registry.find_cell("tpuc.legalizations", (ANY_CHIP,), "top", layer.op.name)
+        legalization: Legalization[Op] | None = None if cell is None else cell.value
         node = layer.node()
         whole = LoweringNode(
             node.op,
@@ -67,10 +67,10 @@ def unroll(module: Module, layers: Sequence[Operation], registry: Any) -> bool:
             tuple(module.constant(operand) for operand in layer.operands),
             result_names=tuple(result.name for result in layer.results),
         )
-        if legalisation is None or legalisation.refuse(whole) is not None:
+        if legalization is None or legalization.refuse(whole) is not None:
             continue
         build = _Builder(Builder(module, before=layer, constant=top.Weight(), absent=top.None_()))
-        for old, new in zip(layer.results, legalisation.rewrite(whole, build), strict=True):
+        for old, new in zip(layer.results, legalization.rewrite(whole, build), strict=True):
             old.replace_with(new)
         layer.erase()
         changed = True

@@ -11,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 from tpuc.api import (
     FLOAT_MODES,
-    QUANTISE_TABLE,
+    QUANTIZE_TABLE,
     Calibrated,
     Module,
     Op,
@@ -46,7 +46,7 @@ class KeepEpsilons(Pass):
     mode; likewise up to a logarithm or a reciprocal square root. Without the constant they would be infinite or NaN
     at 0; raised to the smallest number of the mode it would have another logarithm.
 
-    The ops are added to the result `quantise_table`, after the user's own entries. A constant that leads to a
+    The ops are added to the result `quantize_table`, after the user's own entries. A constant that leads to a
     divisor below the chip's smallest one is raised as far as necessary, with a remark.
     """
 
@@ -55,11 +55,11 @@ class KeepEpsilons(Pass):
     def run(self, module: Module, context: PassContext) -> bool:
         """See Pass."""
         if context.find(MODE, ""):
-            return False  # a network that is quantised already says itself where it is float
+            return False  # a network that is quantized already says itself where it is float
         cells = Cells.of(context, self.name)
         exact = cells.chip.compute_type
         raised: list[float] = []
-        modes = dict[str, str](context.find(QUANTISE_TABLE, {}))
+        modes = dict[str, str](context.find(QUANTIZE_TABLE, {}))
         for operation in module.main.operations[:-1]:
             numbers = epsilons_of(module, operation)
             if not numbers.size or not (numbers > 0).all():
@@ -72,7 +72,7 @@ class KeepEpsilons(Pass):
                 for one in (operation, *users, *_sources([operation, *users])):
                     if cells.computes(one.op, exact):
                         modes.setdefault(one.name, exact)
-        context.leave(QUANTISE_TABLE, modes)
+        context.leave(QUANTIZE_TABLE, modes)
         if raised:
             context.remark(raised_remark(cells.chip, raised))
         return bool(raised)

@@ -62,7 +62,7 @@ class FloatOnly(Pattern):
 
     def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
         values = [*operation.operands, *operation.results]
-        if any(isinstance(value.type, TensorType) and value.type.is_quantised for value in values):
+        if any(isinstance(value.type, TensorType) and value.type.is_quantized for value in values):
             return False
         return self._inner.rewrite(operation, rewriter)
 

@@ -68,13 +68,13 @@ class MeanOfSquares(Pattern):
         if math.prod(kept) != operation.result.tensor.size:
             return False
         reduce = top.Reduce(axes=axes, mode="ReduceMean")
-        centre = rewriter.build(reduce, [x], x.tensor.with_shape(kept), self.names.new(f"{name}_mean"))
-        away = rewriter.build(top.Sub(), [x, centre], x.type, self.names.new(f"{name}_centred"))
+        center = rewriter.build(reduce, [x], x.tensor.with_shape(kept), self.names.new(f"{name}_mean"))
+        away = rewriter.build(top.Sub(), [x, center], x.type, self.names.new(f"{name}_centered"))
         square = rewriter.build(top.Mul(), [away, away], x.type, self.names.new(f"{name}_squares"))
-        if type == centre.type:
+        if type == center.type:
             rewriter.replace(operation, rewriter.build(reduce, [square], type, name))
         else:
-            made = rewriter.build(reduce, [square], centre.type, self.names.new(f"{name}_kept"))
+            made = rewriter.build(reduce, [square], center.type, self.names.new(f"{name}_kept"))
             shape = top.Reshape(shape=operation.result.tensor.dims)
             rewriter.replace(operation, rewriter.build(shape, [made], type, name))
         return True
@@ -93,8 +93,8 @@ class ToLayerNorm(Pattern):
         found = _divided_by_root(operation)
         if found is None:
             return False
-        centred, variance, eps, weight = found
-        difference = centred.defining
+        centered, variance, eps, weight = found
+        difference = centered.defining
         squares = _reduction(_core(variance), "ReduceMean")
         if difference is None or difference.op != top.Sub() or squares is None:
             return False
@@ -161,7 +161,7 @@ class AffineIntoNorm(Pattern):
         for value, constant in (operation.operands, operation.operands[::-1]):
             if not constant.is_constant or value.type != operation.result.type:
                 continue
-            norm, axes = _normalised(value)
+            norm, axes = _normalized(value)
             index = 1 if isinstance(operation.op, top.Mul) else 2
             if norm is None or index >= len(norm.operands) or any(not _is_free(norm, i) for i in range(index, 3)):
                 continue
@@ -332,7 +332,7 @@ def _along(constant: Value | None, axes: tuple[int, ...], of: Value, rewriter: R
     )
 
 
-def _normalised(value: Value) -> tuple[Operation | None, tuple[int, ...]]:
+def _normalized(value: Value) -> tuple[Operation | None, tuple[int, ...]]:
     """The normalization that computes a value, possibly before a permutation, and the value's axes that it covers."""
     behind = value.defining
     if behind is None or len(value.uses) != 1:

@@ -141,7 +141,7 @@ class Placed:
         self.offsets[member] = offset
         self.ends[member] = offset + self.packing.sizes[member]
 
-    def neighbours(self, member: int) -> list[tuple[int, int]]:
+    def neighbors(self, member: int) -> list[tuple[int, int]]:
         """Return start and end of every placed conflicting buffer, in ascending order."""
         offsets, ends = self.offsets, self.ends
         return sorted([(offsets[c], ends[c]) for c in self.packing.conflicts[member] if offsets[c] >= 0])
@@ -150,7 +150,7 @@ class Placed:
         """Return the lowest offset at which a buffer fits."""
         size, alignment = self.packing.sizes[member], self.packing.alignments[member]
         at = 0
-        for start, end in self.neighbours(member):
+        for start, end in self.neighbors(member):
             if at + size <= start:
                 break
             if end > at:
@@ -162,7 +162,7 @@ class Placed:
         size, alignment = self.packing.sizes[member], self.packing.alignments[member]
         at = 0
         best: tuple[int, int] | None = None
-        for start, end in self.neighbours(member):
+        for start, end in self.neighbors(member):
             if at + size <= start and (best is None or start - at < best[0]):
                 best = (start - at, at)
             if end > at:

@@ -140,7 +140,7 @@ def _call(operation: Operation, outputs: Sequence[str], targets: Sequence[str], 
     return Call(operation.name, tuple(read), tuple(outputs), (), target)
 
 
-def analyse(program: Program) -> dict[str, BufferUse]:
+def analyze(program: Program) -> dict[str, BufferUse]:
     """Step 2: return every buffer between and inside operators, with its live range and the targets that access it."""
     uses: dict[str, BufferUse] = {}
     outside = {*program.inputs, *program.outputs}
@@ -191,7 +191,7 @@ def rewrite(program: Program, pools: Pools, workspace: MemoryPlan, parameter: Me
 def plan_program(program: Program, pools: Pools, planner: Planner) -> PlacedProgram:
     """Run steps 2 to 5; step 4, placement by a planner, is `make_plan`."""
     pools = Pools(pools.workspace or DEFAULT_POOLS.workspace, pools.parameter or DEFAULT_POOLS.parameter)
-    uses = analyse(program)
+    uses = analyze(program)
     plans: list[MemoryPlan] = []
     for kind, members in ((WORKSPACE, pools.workspace), (PARAMETER, pools.parameter)):
         buffers, lived = buffer_array(uses, pools, kind, program.alignment)

@@ -10,7 +10,7 @@ from pathlib import Path
 from tpuc.api import CalibrationError, Calibrator, Module, PassContext
 from tpuc.api.evaluation import Array
 from tpuc_driver.api.host import Pool, PortableModule, SampleSource, small_units_of
-from tpuc_ops.quantised import Product
+from tpuc_ops.quantized import Product
 
 from tpuc_quantize.calibration.candidate import Candidate
 from tpuc_quantize.calibration.race import Race

@@ -10,7 +10,7 @@ import numpy as np
 from tpuc.api import Module
 from tpuc.api.evaluation import Array
 from tpuc_driver.api.host import Pool, decibels
-from tpuc_ops.factorisation import error_energy, finite_energy
+from tpuc_ops.factorization import error_energy, finite_energy
 
 from tpuc_quantize.calibration.candidate import Candidate, Entries
 from tpuc_quantize.metrics.agreement import Agreement, CachedOutputs, Outputs, TaskMetric

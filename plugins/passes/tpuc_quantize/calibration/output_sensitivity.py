@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tpuc.api.evaluation import Array
 from tpuc_ops import elementary
-from tpuc_ops.factorisation import matmul
+from tpuc_ops.factorization import matmul
 
 from tpuc_quantize.metrics.gradients import Gradients
 from tpuc_quantize.metrics.taps import Measure
@@ -102,8 +102,8 @@ def centers_of(limit: float) -> Floats:
     """The center of every bin; the first one also holds all smaller magnitudes."""
     places = np.arange(BINS + 1, dtype=np.int32) + first_bin(limit, _SHIFT, BINS)
     edges = (np.maximum(places, 0) << _SHIFT).view(np.float32)
-    centres = (edges[:-1].astype(np.float64) + edges[1:]) / 2
-    return np.minimum(centres, limit)
+    centers = (edges[:-1].astype(np.float64) + edges[1:]) / 2
+    return np.minimum(centers, limit)
 
 
 def merged(samples: Iterable[Mapping[str, Importance]]) -> dict[str, Importance]:
@@ -131,13 +131,13 @@ def costs(
     """
     squares = np.mean(importance.squares, axis=0, dtype=np.float64)
     sums = np.asarray(importance.sums, np.float64)
-    centres = centers_of(limit)
+    centers = centers_of(limit)
     grids = [symmetric_grid(threshold, signed=signed) for threshold in thresholds]
     scales = np.array([[grid.scale] for grid in grids])
     ends = np.array([[grid.limits[1]] for grid in grids])
-    result = (np.where(centres < scales / 2, centres**2, scales**2 / 12) * squares).sum(axis=1)
+    result = (np.where(centers < scales / 2, centers**2, scales**2 / 12) * squares).sum(axis=1)
     for reach in (1.0, headroom):
-        beyond = np.maximum(centres * reach - ends, 0.0)
+        beyond = np.maximum(centers * reach - ends, 0.0)
         together = (matmul(beyond, sums.T) ** 2).mean(axis=1)
         result += np.maximum((beyond**2 * squares).sum(axis=1), together) / 2
     return result

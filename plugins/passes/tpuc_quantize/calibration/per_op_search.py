@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tpuc.api import Elementwise, Node, Op
 from tpuc.api.evaluation import Array, Step
 from tpuc_ops import top
-from tpuc_ops.factorisation import error_energy
+from tpuc_ops.factorization import error_energy
 
 from tpuc_quantize.options.tuning import GRID
 from tpuc_quantize.simulation.grids import Grid, symmetric_grid

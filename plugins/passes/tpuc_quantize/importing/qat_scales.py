@@ -6,10 +6,10 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from tpuc.api import QUANTISE_TABLE, Builder, CalibrationError, Module, NoneType, Operation, PassContext, Value
+from tpuc.api import QUANTIZE_TABLE, Builder, CalibrationError, Module, NoneType, Operation, PassContext, Value
 from tpuc_ops import top
 from tpuc_ops.arrays import Array
-from tpuc_ops.quantised import Product
+from tpuc_ops.quantized import Product
 from tpuc_ops.traits import KeepsRange, states
 
 from tpuc_quantize.importing.propagation import RULES, reached
@@ -88,7 +88,7 @@ def keep_floats(module: Module, missing: list[str], context: PassContext) -> Non
     if context.chip is None or context.chip.description.float_mode is None:
         return
     table = dict.fromkeys(missing, context.chip.description.float_mode)
-    context.leave(QUANTISE_TABLE, {**table, **context.find(QUANTISE_TABLE, {})})
+    context.leave(QUANTIZE_TABLE, {**table, **context.find(QUANTIZE_TABLE, {})})
 
 
 def give_scales(module: Module, scales: Mapping[str, QatScales]) -> None:

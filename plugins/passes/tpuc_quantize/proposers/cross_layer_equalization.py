@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tpuc_quantize.calibration.proposer import Candidate, Proposer, Search
-from tpuc_quantize.scaling.equalize_weights import EqualiseWeights
+from tpuc_quantize.scaling.equalize_weights import EqualizeWeights
 
 
 class CrossLayerEqualization(Proposer):
@@ -18,6 +18,6 @@ class CrossLayerEqualization(Proposer):
     round = "network"
 
     def propose(self, search: Search) -> Iterator[Candidate]:
-        factors = EqualiseWeights().equalize(search.module.clone())
+        factors = EqualizeWeights().equalize(search.module.clone())
         if factors:
-            yield replace(search.best, name=f"filters equalised, by factors of {len(factors)} values", factors=factors)
+            yield replace(search.best, name=f"filters equalized, by factors of {len(factors)} values", factors=factors)

@@ -198,8 +198,8 @@ class Cosine(HistogramMethod):
         bins = counts.size
         candidates = np.arange(bins, 0, -self.stride)[::-1] * (statistics.absmax / bins)
         steps = candidates[:, None] / self.levels
-        quantised = np.minimum(np.rint(centers / steps), self.levels - 1)  # the scale of a row does not matter
-        weighted = quantised * counts
-        norms = np.sqrt((weighted * quantised).sum(1) * float((counts * centers**2).sum()))
+        quantized = np.minimum(np.rint(centers / steps), self.levels - 1)  # the scale of a row does not matter
+        weighted = quantized * counts
+        norms = np.sqrt((weighted * quantized).sum(1) * float((counts * centers**2).sum()))
         cosines = (weighted * centers).sum(1) / np.maximum(norms, SMALLEST_PROBABILITY)
         return float(candidates[int(np.argmax(cosines))])

@@ -120,16 +120,16 @@ def choose_channels(costs: Array, limit: float, threshold: float, *, signed: boo
     times larger.
     """
     edges = (np.arange(BINS + 1, dtype=np.int32) + first_bin(limit) << _SHIFT).view(np.float32).astype(np.float64)
-    centres = (edges[:-1] + edges[1:]) / 2
+    centers = (edges[:-1] + edges[1:]) / 2
     upper = np.where(costs > 0, edges[1:], 0.0).max(axis=1)
     best, lowest = np.full(len(costs), threshold), np.full(len(costs), np.inf)
     least = threshold / (2 * DIVISOR)  # a channel that is lower is nothing on the tensor's grid
     for part in elementary.power(2.0, np.array(OPTIONS.grid)):
         candidate = np.maximum(upper * part, least)[:, None]
         step = candidate / (127 if signed else 255)
-        found = (costs * np.where(centres < step / 2, centres**2, step**2 / 12)).sum(axis=1)
+        found = (costs * np.where(centers < step / 2, centers**2, step**2 / 12)).sum(axis=1)
         for reach in (1.0, headroom):
-            found += (costs * np.maximum(centres * reach - candidate, 0.0) ** 2).sum(axis=1) / 2
+            found += (costs * np.maximum(centers * reach - candidate, 0.0) ** 2).sum(axis=1) / 2
         better = (found < lowest) & (upper > 0)
         best[better], lowest[better] = candidate[better, 0], found[better]
     return best

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tpuc.api import (
     CALIBRATION_TABLE,
-    QUANTISE_TABLE,
+    QUANTIZE_TABLE,
     Module,
     Pass,
     PassContext,
@@ -45,7 +45,7 @@ class CorrectBias(Pass):
         table = as_table(self.table or context.find(CALIBRATION_TABLE))
         if table is None:
             return False
-        floats = context.find(QUANTISE_TABLE, {})
+        floats = context.find(QUANTIZE_TABLE, {})
         shifts = self._find(module, context) if self.dataset or self.data_list else annotated_shifts(module, table)
         changed = apply_shifts(module, shifts, floats)
         if changed:

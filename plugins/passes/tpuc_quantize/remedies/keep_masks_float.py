@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tpuc.api import CALIBRATION_TABLE, QUANTISE_TABLE, Module, Pass, PassContext
+from tpuc.api import CALIBRATION_TABLE, QUANTIZE_TABLE, Module, Pass, PassContext
 from tpuc_lower.lowering.cells import Cells
 from tpuc_lower.target.kernels import chip_of
 from tpuc_lower.target.results import MODE
@@ -19,7 +19,7 @@ class KeepMasksFloat(Pass):
     """Compute masks, the masked scores, and the softmaxes and maxima behind them in the chip's most precise float mode:
     an 8-bit scale that covers -10000 has one step for all scores, and f16 has infinity for the lowest float32.
 
-    The ops are added to the result `quantise_table`, after the user's own entries. Ops that only move data keep the
+    The ops are added to the result `quantize_table`, after the user's own entries. Ops that only move data keep the
     type of their operand. A pre-quantized network already states what is float.
     """
 
@@ -33,9 +33,9 @@ class KeepMasksFloat(Pass):
             return False
         assert chip.float_mode is not None
         cells = Cells.of(context, self.name, mode)
-        modes: dict[str, str] = dict(context.find(QUANTISE_TABLE, {}))
+        modes: dict[str, str] = dict(context.find(QUANTIZE_TABLE, {}))
         for operation in masked_scores(module):
             if not states(operation.op, StridedView) and cells.computes(operation.op, chip.float_mode):
                 modes.setdefault(operation.name, chip.float_mode)
-        context.leave(QUANTISE_TABLE, modes)
+        context.leave(QUANTIZE_TABLE, modes)
         return False

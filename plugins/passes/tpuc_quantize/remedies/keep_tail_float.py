@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tpuc.api import (
     CALIBRATION_TABLE,
     FLOAT_MODES,
-    QUANTISE_TABLE,
+    QUANTIZE_TABLE,
     STORED_OUTPUTS,
     Module,
     Operation,
@@ -43,7 +43,7 @@ OPTIONS = TailOptions()
 class KeepTailFloat(Pass):
     """In the integer modes, compute ops in the chip's float mode that only such ops separate from the outputs.
 
-    The ops are added to the result `quantise_table`, after the user's own entries. Ops that only move data keep the
+    The ops are added to the result `quantize_table`, after the user's own entries. Ops that only move data keep the
     type of their operand; a tail of nothing else stays unchanged. If a box decoded to pixels shared an int8 tensor with
     a score in [0, 1], the score would have no resolution.
 
@@ -57,7 +57,7 @@ class KeepTailFloat(Pass):
     def run(self, module: Module, context: PassContext) -> bool:
         """See Pass; changes only the results of the run."""
         if context.find(MODE, ""):
-            return False  # a network that is quantised already says itself where it is float
+            return False  # a network that is quantized already says itself where it is float
         table = as_table(context.find(CALIBRATION_TABLE))
         if table is not None and table.has_qat_scales:
             return False  # training says it, too
@@ -67,13 +67,13 @@ class KeepTailFloat(Pass):
         cells = Cells.of(context, self.name, str(context.options["quantize"]))
         behind = behind_heavy(module)
         tail = _tail(module)
-        modes: dict[str, str] = dict(context.find(QUANTISE_TABLE, {}))
+        modes: dict[str, str] = dict(context.find(QUANTIZE_TABLE, {}))
         for operation in tail:
             if operation not in behind or _keeps_type(operation):
                 continue
             if cells.computes(operation.op, float_mode):
                 modes.setdefault(operation.name, float_mode)
-        context.leave(QUANTISE_TABLE, modes)
+        context.leave(QUANTIZE_TABLE, modes)
         stored = context.find(STORED_OUTPUTS, frozenset())
         context.leave(FLOAT_SUMS, _float_sums(module, tail.keys() | masked_scores(module), modes, cells, stored))
         return False

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from tpuc.api import (
     CALIBRATION_TABLE,
-    QUANTISE_TABLE,
+    QUANTIZE_TABLE,
     CalibrationError,
     Module,
     Operation,
@@ -23,7 +23,7 @@ from tpuc.api import (
 )
 from tpuc.api.evaluation import Array
 from tpuc_lower.target.results import MODE
-from tpuc_ops.quantised import Product
+from tpuc_ops.quantized import Product
 from tpuc_optimize.channel_links import constant, set_constant
 
 from tpuc_quantize.remedies.scale_channels import MODES
@@ -53,7 +53,7 @@ class RoundWeights(Pass):
         mode = str(context.find(MODE) or context.options.get("quantize") or "")
         if table is None or mode not in MODES:
             return False
-        floats, changed = context.find(QUANTISE_TABLE, {}), False
+        floats, changed = context.find(QUANTIZE_TABLE, {}), False
         changes = annotated_changes(module, table)
         for operation in list(module.main.operations) if changes else ():
             if operation.name not in changes or operation.name in floats or _has_scales(operation):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tpuc.api import (
     CALIBRATION_TABLE,
-    QUANTISE_TABLE,
+    QUANTIZE_TABLE,
     Module,
     Operation,
     Pass,
@@ -44,7 +44,7 @@ class ScaleChannels(Pass):
         mode = str(context.find(MODE) or context.options.get("quantize") or "")
         if table is None or table.has_qat_scales or mode not in MODES or context.chip is None:
             return False
-        floats = context.find(QUANTISE_TABLE, {})
+        floats = context.find(QUANTIZE_TABLE, {})
         elements = annotated_elements(module, table, Cells.of(context, self.name, mode), floats)
         for operation in module.main.operations:
             for value in operation.results:

@@ -17,7 +17,7 @@ from tpuc.api.evaluation import Array
 from tpuc_driver.api.host import Pool
 from tpuc_ops import top
 from tpuc_ops.convolution import pad_images
-from tpuc_ops.factorisation import matmul, root_of_inverse
+from tpuc_ops.factorization import matmul, root_of_inverse
 from tpuc_ops.window import pair
 
 from tpuc_quantize.simulation.grids import FILTER_STEPS, filter_scales, stored_filters

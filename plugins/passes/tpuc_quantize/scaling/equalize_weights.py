@@ -13,7 +13,7 @@ from tpuc_optimize.channel_links import Link, find_links, move, reader_ranges, w
 
 
 @dataclass(frozen=True)
-class EqualiseWeights(Pass):
+class EqualizeWeights(Pass):
     """Where a product feeds products through nothing but relus without limit and pools, divide channel i of the first
     by ``sqrt(r1[i] / r2[i])`` and multiply it back in the others (r: largest filter value, r1 also the bias).
 
@@ -21,7 +21,7 @@ class EqualiseWeights(Pass):
     (Nagel et al. 2019), and 0.01 is 0.09 dB of a range. Exact up to float rounding; calibrate afterwards.
     """
 
-    name = "equalise-weights"
+    name = "equalize-weights"
     rounds: int = 20
     tolerance: float = 0.01
 

@@ -98,7 +98,7 @@ def grid_of(type: TensorType, chip: ChipDescription | None, mode: str, name: str
     if not isinstance(type.element, Calibrated):
         return None
     element = (
-        chip.quantised_element(type, mode, chip.symmetric_divisor, name)
+        chip.quantized_element(type, mode, chip.symmetric_divisor, name)
         if chip is not None
         else symmetric_element(type, DIVISOR, name)
     )

@@ -22,7 +22,7 @@ from tpuc.api import (
 from tpuc.api.evaluation import ABSENT_SLOT, Array, Plan, Step, make_plan
 from tpuc_driver.api.host import Pool, shares
 from tpuc_ops.convolution import exact_dtype
-from tpuc_ops.quantised import Product
+from tpuc_ops.quantized import Product
 from tpuc_ops.traits import ComputedInFloat, KeepsGrid, states
 from tpuc_optimize.canonicalization.indices import exact_numbers
 from tpuc_optimize.canonicalization.masks import masked_scores

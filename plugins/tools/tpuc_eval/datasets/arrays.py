@@ -13,7 +13,7 @@ from tpuc.api.evaluation import Array, read_npz
 from tpuc_driver.api.host import SampleInput, arranged, fingerprint, fit
 
 from tpuc_eval.datasets.labels import IndexRange, index_range, read_labels
-from tpuc_eval.protocols import DataRequest, DatasetType, LabelledSamples, Sample
+from tpuc_eval.protocols import DataRequest, DatasetType, LabeledSamples, Sample
 
 PIXEL_CHANNELS = (1, 3, 4)
 """Channels of picture inputs: gray, color, color with alpha."""
@@ -35,7 +35,7 @@ class Arrays(DatasetType):
     labels: str = "y"
     window: int = 0
 
-    def open(self, request: DataRequest, remark: Callable[[str], None]) -> LabelledSamples:
+    def open(self, request: DataRequest, remark: Callable[[str], None]) -> LabeledSamples:
         if request.path.is_dir():
             raise UsageError(f"{request.path}: is a folder. Give the npz file with the arrays as --dataset.")
         arrays = read_npz(request.path)
@@ -61,7 +61,7 @@ class Arrays(DatasetType):
         numbers = tuple(int(label) + request.label_offset for label in labels[:count])
         indices = index_range(request.path, map(int, labels), request.label_offset)
         is_named = inputs == self.inputs
-        return LabelledArrays(request.path, samples[:count], numbers, indices, self.window, others, is_named)
+        return LabeledArrays(request.path, samples[:count], numbers, indices, self.window, others, is_named)
 
     def _labels(self, arrays: Mapping[str, Array], request: DataRequest) -> Array:
         if request.label_file is not None and self.labels not in arrays:
@@ -82,7 +82,7 @@ class Arrays(DatasetType):
 
 
 @dataclass(frozen=True)
-class LabelledArrays(LabelledSamples):
+class LabeledArrays(LabeledSamples):
     """One array row and one class index per sample."""
 
     path: Path
@@ -141,7 +141,7 @@ def _as_input(one: SampleInput, row: Array, source: Path, *, flat: bool) -> Arra
     """Return one sample in the network's input shape; windows are flattened if the network has other dimensions."""
     pixels = _as_pixels(one, row, source)
     if pixels is not None:
-        normalized = one.preprocess.normalise(pixels)
+        normalized = one.preprocess.normalize(pixels)
         row = normalized.transpose(2, 0, 1) if one.preprocess.layout == "nchw" else normalized
         return fit(one, row[None] if one.shape[0] == 1 else row, source)
     if flat and row.size == math.prod(one.shape[1:]):

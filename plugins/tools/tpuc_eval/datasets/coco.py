@@ -13,7 +13,7 @@ from tpuc.api import CalibrationError, UsageError
 
 from tpuc_eval.datasets.annotated import AnnotatedImages, ObjectRow, numbered, stacked
 from tpuc_eval.datasets.images import images_in
-from tpuc_eval.protocols import DataRequest, DatasetType, LabelledSamples, Objects
+from tpuc_eval.protocols import DataRequest, DatasetType, LabeledSamples, Objects
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Coco(DatasetType):
     metric = "coco"
     ids: bool = False
 
-    def open(self, request: DataRequest, remark: Callable[[str], None]) -> LabelledSamples:
+    def open(self, request: DataRequest, remark: Callable[[str], None]) -> LabeledSamples:
         if request.annotation is None:
             raise UsageError("data of type coco needs annotations; add --annotation FILE.json.")
         content = _content(request.annotation)

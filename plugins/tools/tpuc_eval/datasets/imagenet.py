@@ -11,7 +11,7 @@ from tpuc.api import CalibrationError, UsageError
 from tpuc_eval.datasets.folders import FolderClasses, Numbering, by_names_file, by_own_names
 from tpuc_eval.datasets.images import ImageFiles, images_in
 from tpuc_eval.datasets.labels import IndexRange, LabelFile, index_range, read_labels
-from tpuc_eval.protocols import DataRequest, DatasetType, LabelledSamples
+from tpuc_eval.protocols import DataRequest, DatasetType, LabeledSamples
 
 WAYS = "Give a folder per class, or --label-file with lines 'FILE INDEX'."
 
@@ -23,7 +23,7 @@ class ImageNet(DatasetType):
     name = "imagenet"
     metric = "top-k"
 
-    def open(self, request: DataRequest, remark: Callable[[str], None]) -> LabelledSamples:
+    def open(self, request: DataRequest, remark: Callable[[str], None]) -> LabeledSamples:
         files = images_in(request.path)
         if not files:
             raise CalibrationError(f"{request.path}: contains no images. {WAYS}")
@@ -41,7 +41,7 @@ class ImageNet(DatasetType):
 
 
 @dataclass(frozen=True)
-class LabelledImages(ImageFiles):
+class LabeledImages(ImageFiles):
     """Image files with one class index each."""
 
     labels: tuple[int, ...]
@@ -60,11 +60,11 @@ class LabelledImages(ImageFiles):
 
 def _labeled(
     request: DataRequest, files: Sequence[Path], labels: Sequence[int | None], classes: FolderClasses
-) -> LabelledImages:
+) -> LabeledImages:
     """Return the images that have a class index."""
     known = [(file, label) for file, label in zip(files, labels, strict=True) if label is not None]
     known = known[: request.count or None]
-    return LabelledImages(
+    return LabeledImages(
         tuple(file for file, _ in known),
         tuple(label + request.label_offset for _, label in known),
         classes.numbering,
@@ -74,7 +74,7 @@ def _labeled(
 
 def _of_list(
     request: DataRequest, files: Sequence[Path], labels: LabelFile, remark: Callable[[str], None]
-) -> LabelledImages:
+) -> LabeledImages:
     """Return images with the class indices listed in a file."""
     if labels.by_file:
         found = [_of_file(labels, file, request.path) for file in files]

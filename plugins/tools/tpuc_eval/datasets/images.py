@@ -14,11 +14,11 @@ from tpuc_images.images import image_size, read_image
 from tpuc_images.placing import placement
 from tpuc_images.reader import SUFFIXES
 
-from tpuc_eval.protocols import LabelledSamples, Sample
+from tpuc_eval.protocols import LabeledSamples, Sample
 
 
 @dataclass(frozen=True)
-class ImageFiles(LabelledSamples):
+class ImageFiles(LabeledSamples):
     """Image files; subclasses know their labels."""
 
     files: tuple[Path, ...]

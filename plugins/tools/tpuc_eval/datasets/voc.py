@@ -13,7 +13,7 @@ from tpuc.api import CalibrationError
 from tpuc_eval.datasets.annotated import AnnotatedImages, ClassIndices, ObjectRow, annotated_only, numbered, stacked
 from tpuc_eval.datasets.images import images_in
 from tpuc_eval.datasets.labels import read_lines
-from tpuc_eval.protocols import DataRequest, DatasetType, LabelledSamples, Objects
+from tpuc_eval.protocols import DataRequest, DatasetType, LabeledSamples, Objects
 
 IMAGES, ANNOTATIONS, SPLITS = "JPEGImages", "Annotations", "ImageSets/Main"
 """Folders of the published data."""
@@ -44,7 +44,7 @@ class Voc(DatasetType):
     metric = "voc"
     split: str = ""
 
-    def open(self, request: DataRequest, remark: Callable[[str], None]) -> LabelledSamples:
+    def open(self, request: DataRequest, remark: Callable[[str], None]) -> LabeledSamples:
         published = request.path / IMAGES
         images = published if published.is_dir() else request.path
         folder = request.annotation or (request.path / ANNOTATIONS if published.is_dir() else None)

@@ -11,7 +11,7 @@ from tpuc.api import CalibrationError, UsageError
 from tpuc_eval.datasets.annotated import AnnotatedImages, ObjectRow, annotated_only, stacked
 from tpuc_eval.datasets.images import images_in
 from tpuc_eval.datasets.labels import read_lines
-from tpuc_eval.protocols import DataRequest, DatasetType, LabelledSamples, Objects
+from tpuc_eval.protocols import DataRequest, DatasetType, LabeledSamples, Objects
 
 _SIDES, _INVALID = 4, 7
 """Columns: left, top, width, height, blur, expression, illumination, invalid, occlusion, pose."""
@@ -28,7 +28,7 @@ class Wider(DatasetType):
     label: str = "face"
     least: float = 0.0
 
-    def open(self, request: DataRequest, remark: Callable[[str], None]) -> LabelledSamples:
+    def open(self, request: DataRequest, remark: Callable[[str], None]) -> LabeledSamples:
         if request.annotation is None:
             raise UsageError("data of type wider needs a list of boxes; add --annotation FILE.txt.")
         files = images_in(request.path)

@@ -12,7 +12,7 @@ from tpuc_images.images import image_size
 from tpuc_eval.datasets.annotated import AnnotatedImages, ObjectRow, annotated_only, stacked
 from tpuc_eval.datasets.images import images_in
 from tpuc_eval.datasets.labels import class_names, read_lines
-from tpuc_eval.protocols import DataRequest, DatasetType, LabelledSamples, Objects
+from tpuc_eval.protocols import DataRequest, DatasetType, LabeledSamples, Objects
 
 _COLUMNS = 5
 
@@ -27,7 +27,7 @@ class Yolo(DatasetType):
     name = "yolo"
     metric = "coco"
 
-    def open(self, request: DataRequest, remark: Callable[[str], None]) -> LabelledSamples:
+    def open(self, request: DataRequest, remark: Callable[[str], None]) -> LabeledSamples:
         files = images_in(request.path)
         if not files:
             raise CalibrationError(f"{request.path}: contains no images. Give the folder of the images as --dataset.")

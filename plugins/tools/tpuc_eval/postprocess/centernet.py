@@ -28,7 +28,7 @@ class CenterNet(Detector):
     """
 
     name = "centernet"
-    iou: float = 1.0  # peaks suppress their neighbours already
+    iou: float = 1.0  # peaks suppress their neighbors already
     keep: int = 100
     stride: int = 4
     sigmoid: bool = False

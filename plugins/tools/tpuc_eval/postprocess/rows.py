@@ -61,21 +61,21 @@ class FoundRows(Postprocess):
 
 @dataclass(frozen=True)
 class DetectionRows(FoundRows):
-    """Rows of seven: index in the batch, class, score, and a box as fractions of the input. `centre`: the box is center
+    """Rows of seven: index in the batch, class, score, and a box as fractions of the input. `center`: the box is center
     and size, not corners; `pixels`: it is in pixels of the input; `background`: class 0 is none.
     """
 
     name = "detection-rows"
     columns = 7
     op = top.DetectionOutput
-    centre: bool = False
+    center: bool = False
     pixels: bool = False
     background: bool = True
 
     def read(self, rows: Floats, size: tuple[int, int]) -> tuple[Floats, Floats, Floats]:
         # what is not used is filled with zeros or minus ones
         rows = rows[(rows[:, 0] == 0) & (rows[:, 1] >= int(self.background))]
-        boxes = around(rows[:, 3:5], rows[:, 5:7]) if self.centre else rows[:, 3:7]
+        boxes = around(rows[:, 3:5], rows[:, 5:7]) if self.center else rows[:, 3:7]
         return boxes if self.pixels else boxes * np.tile(size, 2), rows[:, 2], rows[:, 1] - int(self.background)
 
     def reading(self, op: top.DetectionOutput) -> DetectionRows:

@@ -132,7 +132,7 @@ class Boxes(Detector):
         found = boxes[0] if self.pixels else boxes[0] * np.tile(place.input, 2)
         return self.select(found, scores[0][:, 1:] if self.background else scores[0], place)
 
-    def recognised(self, tail: Tail) -> Boxes:
+    def recognized(self, tail: Tail) -> Boxes:
         """Raise UsageError if no op after the last convolutions can have turned offsets into corners."""
         if not tail.computes(*_DECODING):
             raise UsageError(

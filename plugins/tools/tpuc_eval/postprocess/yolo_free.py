@@ -62,7 +62,7 @@ class YoloX(Detector):
         scores = rows[:, 4:5] * rows[:, 5:]
         return self.select(around(center, extent), scores, place)
 
-    def recognised(self, tail: Tail) -> YoloX:
+    def recognized(self, tail: Tail) -> YoloX:
         """Boxes are in pixels if sums or exponentials follow the last convolutions."""
         return dataclasses.replace(self, decoded=self.decoded or tail.computes(top.Exp, top.Add, top.AddConst))
 

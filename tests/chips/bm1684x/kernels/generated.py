@@ -1,11 +1,11 @@
-"""Kernel samples drawn at random, the same in every run: shapes, windows, tiles, quantisations."""
+"""Kernel samples drawn at random, the same in every run: shapes, windows, tiles, quantizations."""
 
 from __future__ import annotations
 
 import numpy as np
 from tpuc.api import TensorType
 from tpuc_ops import tpu
-from tpuc_testing import Typed, quantised, quantised_element
+from tpuc_testing import Typed, quantized, quantized_element
 from tpuc_testing.kernel_conformance import Fixed, Sample
 
 
@@ -28,10 +28,10 @@ class Draw:
         return "int8" if self.random.random() < 0.5 else "uint8"
 
     def bytes(self, *shape: int, dtype: str | None = None) -> Typed:
-        """A quantised tensor over the whole range of its type."""
+        """A quantized tensor over the whole range of its type."""
         name = dtype or self.dtype()
         limits = np.iinfo(name)
-        return quantised(self.random.integers(limits.min, limits.max, shape, name, endpoint=True), 0.05)
+        return quantized(self.random.integers(limits.min, limits.max, shape, name, endpoint=True), 0.05)
 
     def shape(self) -> tuple[int, int, int, int]:
         """n, c, h, w with channels on both sides of the lane count."""
@@ -48,7 +48,7 @@ class Draw:
 
 
 def convolution(draw: Draw) -> Sample:
-    """Full, depthwise or grouped; bytes with per-channel requantisation, or floats."""
+    """Full, depthwise or grouped; bytes with per-channel requantization, or floats."""
     n, c, h, w = draw.shape()
     kind = draw.number(0, 2)
     divisors = [group for group in range(2, c + 1) if c % group == 0]
@@ -86,7 +86,7 @@ def convolution(draw: Draw) -> Sample:
         ]
     height, width = op.window().output((h, w))
     tiles = draw.tiling((n, channels, height, width))
-    result = quantised_element(draw.dtype(), 0.05) if integer else None
+    result = quantized_element(draw.dtype(), 0.05) if integer else None
     return Sample(op, operands, result, (tiles,))
 
 
@@ -108,14 +108,14 @@ def elementwise(draw: Draw) -> Sample:
         tpu.Sub(multipliers=multipliers, rshifts=shifts, do_relu=relu, is_reverse=bool(draw.number(0, 1))),
         tpu.Mul(multiplier=multipliers[0], rshift=draw.number(5, 16), do_relu=relu),
     )[kind]
-    return Sample(op, operands, quantised_element(draw.dtype(), 0.05), (draw.tiling(shape),))
+    return Sample(op, operands, quantized_element(draw.dtype(), 0.05), (draw.tiling(shape),))
 
 
 def rescaled(draw: Draw) -> Sample:
     """Bytes in another scale."""
     shape = draw.shape()
     op = tpu.MulShift(multiplier=draw.number(-127, 127), rshift=draw.number(-3, 9))
-    return Sample(op, [draw.bytes(*shape)], quantised_element(draw.dtype(), 0.03), (draw.tiling(shape),))
+    return Sample(op, [draw.bytes(*shape)], quantized_element(draw.dtype(), 0.03), (draw.tiling(shape),))
 
 
 def pooled(draw: Draw) -> Sample:
@@ -137,7 +137,7 @@ def pooled(draw: Draw) -> Sample:
     )
     dtype = draw.dtype()
     result = (n, c, *op.window().output((h, w)))
-    type_ = TensorType(result, quantised_element(dtype, 0.05))
+    type_ = TensorType(result, quantized_element(dtype, 0.05))
     return Sample(op, [draw.bytes(n, c, h, w, dtype=dtype)], type_, (draw.tiling(result),))
 
 

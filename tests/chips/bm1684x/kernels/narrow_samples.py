@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tpuc.api import F32, ScalarType, TensorType
 from tpuc_ops import tpu
-from tpuc_testing import Typed, integers, quantised, quantised_element
+from tpuc_testing import Typed, integers, quantized, quantized_element
 from tpuc_testing.kernel_conformance import Fixed, Operand, Sample
 
 from tests.chips.bm1684x.kernels import samples
@@ -66,12 +66,12 @@ def _stays_f32(sample: Sample, index: int) -> bool:
 
 def point(*shape: int, dtype: str = "int8", scale: float = 0.05, zero: int = -7, seed: int = 0) -> Typed:
     """Bytes with a zero point."""
-    return quantised(integers(*shape, dtype=dtype, seed=seed), scale, zero)
+    return quantized(integers(*shape, dtype=dtype, seed=seed), scale, zero)
 
 
-POINT = quantised_element("int8", 0.04, 11)
-UNSIGNED = quantised_element("uint8", 0.04, 120)
-FAR = quantised_element("int8", 0.04, -128)
+POINT = quantized_element("int8", 0.04, 11)
+UNSIGNED = quantized_element("uint8", 0.04, 120)
+FAR = quantized_element("int8", 0.04, -128)
 
 
 def _conv(
@@ -83,12 +83,12 @@ def _conv(
     return op, [x, filters, Fixed(integers(1, channels, 1, 1, dtype="int16", seed=2).astype(np.int32))]
 
 
-_PIXEL = quantised_element("int8", 274 / 255, -13)
+_PIXEL = quantized_element("int8", 274 / 255, -13)
 """With a scale of which whole numbers are halves."""
 
 
 def _halves(scale: float) -> Array:
-    """Multiples of half of the scale, and their neighbours, up to beyond all bytes."""
+    """Multiples of half of the scale, and their neighbors, up to beyond all bytes."""
     steps = np.arange(-600, 600, dtype=np.float32).reshape(2, 75, 2, 4) / 2
     exact = steps * np.float32(scale)
     return np.concatenate([exact, np.nextafter(exact, np.float32(np.inf)), np.round(exact)], 3)
@@ -169,7 +169,7 @@ ASYMMETRIC = {
         ({"c": 64, "h": 2},),
     ),
     "relu": Sample(
-        tpu.Relu(relu_limit=2.0), [point(1, 7, 5, 6)], TensorType((1, 7, 5, 6), quantised_element("int8", 0.05, -7))
+        tpu.Relu(relu_limit=2.0), [point(1, 7, 5, 6)], TensorType((1, 7, 5, 6), quantized_element("int8", 0.05, -7))
     ),
     "avg_pool": Sample(
         tpu.Pool2D(scale=0.137, offset=-4.3, **_POOL),
@@ -185,7 +185,7 @@ ASYMMETRIC = {
     "max_pool": Sample(
         tpu.Pool2D(pool_mode="Max", kernel_shape=(3, 3), pads=_PAD1),
         [point(1, 70, 7, 7)],
-        TensorType((1, 70, 7, 7), quantised_element("int8", 0.05, -7)),
+        TensorType((1, 70, 7, 7), quantized_element("int8", 0.05, -7)),
     ),
     "mean": Sample(
         tpu.Reduce(axes=(2, 3), mode="ReduceMean", multiplier=1 << 30, rshift=35),
@@ -193,12 +193,12 @@ ASYMMETRIC = {
         TensorType((2, 70, 1, 1), POINT),
         ({"c": 64},),
     ),
-    "quantise": Sample(tpu.Cast(), [samples.f32(2, 70, 5, 6)], POINT, ({"c": 64},)),
-    "dequantise": Sample(tpu.Cast(), [point(2, 70, 5, 6)], F32, ({"c": 64},)),
-    "quantise_to_even": Sample(tpu.Cast(round_mode="HalfToEven"), [_halves(274 / 255)], _PIXEL, ({"c": 64},)),
-    "quantise_to_even_unsigned": Sample(tpu.Cast(round_mode="HalfToEven"), [_halves(0.037)], UNSIGNED),
-    "quantise_to_even_symmetric": Sample(
-        tpu.Cast(round_mode="HalfToEven"), [_halves(0.037)], quantised_element("int8", 0.037)
+    "quantize": Sample(tpu.Cast(), [samples.f32(2, 70, 5, 6)], POINT, ({"c": 64},)),
+    "dequantize": Sample(tpu.Cast(), [point(2, 70, 5, 6)], F32, ({"c": 64},)),
+    "quantize_to_even": Sample(tpu.Cast(round_mode="HalfToEven"), [_halves(274 / 255)], _PIXEL, ({"c": 64},)),
+    "quantize_to_even_unsigned": Sample(tpu.Cast(round_mode="HalfToEven"), [_halves(0.037)], UNSIGNED),
+    "quantize_to_even_symmetric": Sample(
+        tpu.Cast(round_mode="HalfToEven"), [_halves(0.037)], quantized_element("int8", 0.037)
     ),
 }
 
@@ -212,7 +212,7 @@ def casts(kind: str) -> dict[str, Sample]:
         f"{kind}_from_f32": Sample(tpu.Cast(), [x], element, ({"c": 64},)),
         f"{kind}_to_f32": Sample(tpu.Cast(), [x.astype(DTYPES[kind])], F32),
         f"{kind}_from_{other}": Sample(tpu.Cast(), [x.astype(DTYPES[other])], element, ({"c": 64},)),
-        f"{kind}_to_i8": Sample(tpu.Cast(), [x.astype(DTYPES[kind])], quantised_element("int8", 0.05), ({"c": 64},)),
+        f"{kind}_to_i8": Sample(tpu.Cast(), [x.astype(DTYPES[kind])], quantized_element("int8", 0.05), ({"c": 64},)),
         f"{kind}_to_even": Sample(tpu.Cast(round_mode="HalfToEven"), [x.astype(DTYPES[kind])], _PIXEL, ({"c": 64},)),
         f"{kind}_to_point": Sample(tpu.Cast(), [x.astype(DTYPES[kind])], POINT),
         f"{kind}_from_u8": Sample(tpu.Cast(), [samples.u8(2, 7, 5, 6)], element),

@@ -5,21 +5,21 @@ from __future__ import annotations
 import numpy as np
 from tpuc.api import TensorType, Uniform
 from tpuc_ops import tpu
-from tpuc_testing import Typed, integers, quantised, quantised_element, uniform
+from tpuc_testing import Typed, integers, quantized, quantized_element, uniform
 from tpuc_testing.kernel_conformance import Fixed, Sample
 
-I8 = quantised_element("int8", 0.05)
-U8 = quantised_element("uint8", 0.03)
+I8 = quantized_element("int8", 0.05)
+U8 = quantized_element("uint8", 0.03)
 
 
 def i8(*shape: int, seed: int = 0) -> Typed:
     """Signed bytes of scale 0.05."""
-    return quantised(integers(*shape, seed=seed), 0.05)
+    return quantized(integers(*shape, seed=seed), 0.05)
 
 
 def u8(*shape: int, seed: int = 0) -> Typed:
     """Unsigned bytes of scale 0.03."""
-    return quantised(integers(*shape, dtype="uint8", seed=seed), 0.03)
+    return quantized(integers(*shape, dtype="uint8", seed=seed), 0.03)
 
 
 def f32(*shape: int, low: float = -3.0, high: float = 3.0, seed: int = 0) -> np.ndarray:
@@ -46,7 +46,7 @@ def conv_int8(
     bias: bool = True,
     **fields: object,
 ) -> tuple[tpu.Conv2D, list[Typed | Fixed | None]]:
-    """A convolution of bytes with per-channel requantisation."""
+    """A convolution of bytes with per-channel requantization."""
     multiplier, rshift = scales(channels)
     op = tpu.Conv2D(kernel_shape=kernel, group=group, multiplier=multiplier, rshift=rshift, with_bias=bias, **fields)  # type: ignore[arg-type]
     filters = Fixed(integers(channels, x.array.shape[1] // group, *kernel, seed=1), "si8")
@@ -160,7 +160,7 @@ CONVOLUTIONS = {
     "attention_i8": Sample(
         tpu.MatMul(multipliers=(2**30,), rshifts=(39,), round_mode="HalfUp"),
         [i8(2, 3, 7, 100), u8(2, 3, 100, 130, seed=1), None, None, None],
-        quantised_element("int8", 0.05, 9),
+        quantized_element("int8", 0.05, 9),
         ({"n": 4, "c": 64, "h": 3},),
     ),
     "matmul_i8": Sample(
@@ -285,7 +285,7 @@ SUMS = {
     "add_const_u8_negative": Sample(tpu.AddConst(const_val=30000.0, multiplier=-90, rshift=7), [u8(1, 7, 3, 5)], U8),
     "add_const_f32": Sample(tpu.AddConst(const_val=0.3, do_relu=True, relu_limit=2.0), [f32(1, 7, 3, 5)]),
     "cast_same": Sample(
-        tpu.Cast(), [f32(1, 7, 3, 5)], TensorType((1, 7, 3, 5), quantised_element("int8", 1).expressed)
+        tpu.Cast(), [f32(1, 7, 3, 5)], TensorType((1, 7, 3, 5), quantized_element("int8", 1).expressed)
     ),
 }
 

@@ -1,4 +1,4 @@
-"""Samples of products of networks that are quantised already: float factors, and filters beyond signed bytes."""
+"""Samples of products of networks that are quantized already: float factors, and filters beyond signed bytes."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import dataclasses
 
 import numpy as np
 from tpuc_ops import tpu
-from tpuc_testing import integers, quantised, quantised_element
+from tpuc_testing import integers, quantized, quantized_element
 from tpuc_testing.kernel_conformance import Fixed, Sample
 
 from tests.chips.bm1684x.kernels.samples import U8, conv_int8, i8, u8
 
 _PAD1 = (1, 1, 1, 1)
-_POINT = quantised_element("int8", 0.05, -9)
-_UNSIGNED_POINT = quantised_element("uint8", 0.05, 9)
+_POINT = quantized_element("int8", 0.05, -9)
+_UNSIGNED_POINT = quantized_element("uint8", 0.05, 9)
 
 
 def _factors(channels: int) -> tuple[float, ...]:
@@ -46,7 +46,7 @@ PRODUCTS = {
     "packed_i8_floats_unsigned_filter": Sample(
         _floats(conv_int8(i8(1, 3, 20, 20), 40, (3, 3), pads=_PAD1)[0], kernel_zp=120),
         [
-            quantised(integers(1, 3, 20, 20), 0.05, 7),
+            quantized(integers(1, 3, 20, 20), 0.05, 7),
             Fixed(integers(40, 3, 3, 3, dtype="uint8", seed=1), "ui8"),
             conv_int8(i8(1, 3, 20, 20), 40, (3, 3))[1][2],
         ],
@@ -66,7 +66,7 @@ PRODUCTS = {
     "dw_i8_floats_wide_filter": Sample(
         _floats(conv_int8(i8(2, 70, 9, 11), 70, (3, 3), group=70, pads=_PAD1)[0]),
         [
-            quantised(integers(2, 70, 9, 11), 0.05, 7),
+            quantized(integers(2, 70, 9, 11), 0.05, 7),
             Fixed(integers(70, 1, 3, 3, dtype="uint8", seed=1).astype(np.int16) - 110, "si16"),
             conv_int8(i8(2, 70, 9, 11), 70, (3, 3), group=70)[1][2],
         ],

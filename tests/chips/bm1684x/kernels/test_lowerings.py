@@ -269,7 +269,7 @@ def test_integer_forms_stay_within_their_steps(name: str) -> None:
     result = check_file(session, final, data, inputs)
     type_ = next(o.result.tensor for o in final.main.operations if o.results and o.name == "y")
     wanted = values["y"].reshape(result.shape)
-    if not type_.is_quantised:
+    if not type_.is_quantized:
         assert float_error(result, wanted) <= 1e-6
         return
     low, high = type_.uniform.bounds

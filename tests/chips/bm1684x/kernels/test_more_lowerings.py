@@ -57,7 +57,7 @@ def test_lowered_ops_compute_the_op(name: str, mode: str) -> None:
     result = check_file(session, final, data, inputs, inner=inner)
     type_ = next(o.result.tensor for o in final.main.operations if o.results and o.name == "y")
     wanted = values["y"].reshape(result.shape)
-    real = real_values(result, type_) if type_.is_quantised else result.astype(np.float32)
+    real = real_values(result, type_) if type_.is_quantized else result.astype(np.float32)
     assert np.abs(real - wanted).max() <= (case.share if integers else SHARES[mode]) * np.abs(wanted).max()
 
 

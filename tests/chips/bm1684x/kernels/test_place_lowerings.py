@@ -241,7 +241,7 @@ def test_the_lowered_op_means_the_same(name: str, mode: str) -> None:
     result = check_file(session, final, data, inputs)
     type_ = next(o.result.tensor for o in final.main.operations if o.results and o.name == "y")
     wanted = values["y"].reshape(result.shape)
-    found = real_values(result, type_) if type_.is_quantised else result.astype(np.float32)
+    found = real_values(result, type_) if type_.is_quantized else result.astype(np.float32)
     if case.exact and not name.startswith("topk"):
         assert np.array_equal(found, wanted)
         return

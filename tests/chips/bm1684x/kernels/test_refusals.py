@@ -12,7 +12,7 @@ from tpuc.api import ABSENT, F32, ElementType, KernelChoice, LoweringNode, Node,
 from tpuc_bm1684x.chip import DESCRIPTION
 from tpuc_bm1684x.kernels import TABLE as KERNELS
 from tpuc_bm1684x.lowerings import TABLE as LOWERINGS
-from tpuc_legalise import TABLE as LEGALISATIONS
+from tpuc_legalize import TABLE as LEGALIZATIONS
 from tpuc_ops.top.avg_pool import AvgPool
 from tpuc_ops.top.conv import Conv
 from tpuc_ops.top.deconv import Deconv as TopDeconv
@@ -50,15 +50,15 @@ from tpuc_ops.tpu.reduce import Reduce
 from tpuc_ops.tpu.reshape import Reshape
 from tpuc_ops.tpu.slice import Slice
 from tpuc_ops.tpu.softmax import Softmax
-from tpuc_testing import quantised_element
+from tpuc_testing import quantized_element
 from tpuc_testing.kernel_conformance import Fixed, Sample, compile_kernels
 
 from tests.chips.bm1684x.kernels import place_limits
 from tests.chips.bm1684x.kernels.nodes import node, t, top
 from tests.families import each
 
-I8 = quantised_element("int8", 0.05)
-POINT = quantised_element("int8", 0.05, 3)
+I8 = quantized_element("int8", 0.05)
+POINT = quantized_element("int8", 0.05, 3)
 F16 = ScalarType("f16")
 I16 = ScalarType("i16")
 
@@ -334,7 +334,7 @@ LOWERING_LIMITS: list[tuple[LoweringNode, LoweringNode, str]] = [
 ]  # fmt: skip
 
 
-LEGALISATION_LIMITS: list[tuple[LoweringNode, LoweringNode, str]] = [
+LEGALIZATION_LIMITS: list[tuple[LoweringNode, LoweringNode, str]] = [
     (top(Scale(), X, w(4)), top(Scale(), X, (4,)), "the scale must be a constant"),
     (top(TopPRelu(), X, w(1)), top(TopPRelu(), X, w(4, 1, 1)), "the slope must be a single constant"),
     (top(Normalize(), X, w(1)), top(Normalize(), X, (1,)), "the scale must be a constant"),
@@ -359,12 +359,12 @@ def test_lowerings_refuse_what_is_beyond_their_limits(
     refuses(cells.get((taken.op.name, mode)) or cells[taken.op.op_kind, mode], taken, refused, sentence)
 
 
-@each(("taken", "refused", "sentence"), LEGALISATION_LIMITS, ids=[limit[2] for limit in LEGALISATION_LIMITS])
-def test_legalisations_refuse_what_is_beyond_their_limits(
+@each(("taken", "refused", "sentence"), LEGALIZATION_LIMITS, ids=[limit[2] for limit in LEGALIZATION_LIMITS])
+def test_legalizations_refuse_what_is_beyond_their_limits(
     taken: LoweringNode, refused: LoweringNode, sentence: str
 ) -> None:
     nodes = (replace(node, chip=DESCRIPTION) for node in (taken, refused))
-    refuses(LEGALISATIONS.cells[taken.op.name], *nodes, sentence)
+    refuses(LEGALIZATIONS.cells[taken.op.name], *nodes, sentence)
 
 
 def refuses(cell: Any, taken: LoweringNode, refused: LoweringNode, sentence: str) -> None:

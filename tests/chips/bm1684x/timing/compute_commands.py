@@ -19,8 +19,8 @@ from tpuc_bm1684x.isa import (
     LaneTransfer,
     Layout,
     Operand,
-    Requantise,
-    RequantiseOp,
+    Requantize,
+    RequantizeOp,
     Scalar,
     ScaleBias,
     ScaleOp,
@@ -133,16 +133,16 @@ def arithmetic(draw: Draw) -> Instruction:
     )
 
 
-def requantise(draw: Draw) -> Instruction:
+def requantize(draw: Draw) -> Instruction:
     shape, first = extents(draw), lane(draw)
     narrow = (DType.INT8, DType.UINT8, DType.INT16)
     operation, sources, results = draw.pick(
-        (RequantiseOp.REQUANTISE, (DType.INT32, DType.INT16), narrow),
-        (RequantiseOp.FLOAT_REQUANTISE, (*narrow, DType.INT32, DType.F32), narrow),
-        (RequantiseOp.DEQUANTISE, narrow, (DType.INT32, DType.INT16)),
-        (RequantiseOp.FLOAT_DEQUANTISE, narrow, (DType.F32,)),
+        (RequantizeOp.REQUANTIZE, (DType.INT32, DType.INT16), narrow),
+        (RequantizeOp.FLOAT_REQUANTIZE, (*narrow, DType.INT32, DType.F32), narrow),
+        (RequantizeOp.DEQUANTIZE, narrow, (DType.INT32, DType.INT16)),
+        (RequantizeOp.FLOAT_DEQUANTIZE, narrow, (DType.F32,)),
     )
-    return Requantise(
+    return Requantize(
         operation=operation,
         shape=shape,
         result=Operand(at(draw, first), draw.pick(*results)),
@@ -269,7 +269,7 @@ KINDS: tuple[Callable[[Draw], Instruction], ...] = (
     arithmetic,
     arithmetic,
     arithmetic,
-    requantise,
+    requantize,
     special,
     scale,
     compare,

@@ -8,14 +8,14 @@ from dataclasses import replace
 import numpy as np
 from tpuc.api import Engine
 from tpuc_bm1684x.container import BModel
-from tpuc_bm1684x.isa import LaneTransfer, Requantise
+from tpuc_bm1684x.isa import LaneTransfer, Requantize
 from tpuc_bm1684x.isa.stream import decode_stream
 from tpuc_bm1684x.timing import cycles
 from tpuc_bm1684x.timing.banks import bank_conflicts
 from tpuc_driver.session import Session
 
 from tests.chips.bm1684x.draw import Draw
-from tests.chips.bm1684x.timing.compute_commands import requantise, transfer
+from tests.chips.bm1684x.timing.compute_commands import requantize, transfer
 from tests.models.networks import Network
 
 BANK_BYTES = 0x4000
@@ -25,8 +25,8 @@ def test_a_conflict_costs_what_the_command_takes_longer_within_one_bank() -> Non
     draw = Draw(np.random.default_rng(0))
     told = 0
     for number in range(400):
-        command = (requantise, transfer)[number % 2](draw)
-        if isinstance(command, Requantise):
+        command = (requantize, transfer)[number % 2](draw)
+        if isinstance(command, Requantize):
             apart = replace(command, input=replace(command.input, address=command.result.address ^ BANK_BYTES))
             beside = replace(command, input=replace(command.input, address=command.result.address))
         else:
@@ -52,7 +52,7 @@ def test_no_command_of_a_small_network_waits_for_a_bank(network: Callable[[str],
         for command in decode_stream(Engine.COMPUTE, group.tiu).commands
     ]
     asked = [command for command in commands if bank_conflicts(command)]
-    assert any(isinstance(command, Requantise) for command in asked)
+    assert any(isinstance(command, Requantize) for command in asked)
     for command in asked:
         for conflict in bank_conflicts(command):
             banks = [

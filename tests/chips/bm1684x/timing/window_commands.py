@@ -63,7 +63,7 @@ def window(draw: Draw, inserts: bool, strides: bool = True) -> Window:
 
 
 def conv(draw: Draw) -> Instruction:
-    """Floats, int8 with requantisation, int8 to int32; some of them transposed."""
+    """Floats, int8 with requantization, int8 to int32; some of them transposed."""
     first, dtype = lane(draw), draw.pick(*FLOATS, *BYTES)
     turned = draw.rng.random() < 0.25
     shape = window(draw, inserts=turned, strides=not turned)
@@ -86,7 +86,7 @@ def conv(draw: Draw) -> Instruction:
         )
     if draw.rng.random() < 0.5:
         return Conv(
-            operation=draw.pick(ConvOp.REQUANTISE, ConvOp.REQUANTISE_RELU),
+            operation=draw.pick(ConvOp.REQUANTIZE, ConvOp.REQUANTIZE_RELU),
             result=Operand(at(draw, first), draw.pick(*BYTES, DType.INT16)),
             weight=Operand(table, DType.INT8, Layout.COMPACT),
             bias=draw.pick(None, Operand(table + 0x10000, DType.INT16, Layout.COMPACT)),
@@ -163,7 +163,7 @@ def matmul(draw: Draw) -> Instruction:
 
 
 def split_matmul(draw: Draw) -> Instruction:
-    """Columns over lanes: f32, integers with a shift, int8 with requantisation."""
+    """Columns over lanes: f32, integers with a shift, int8 with requantization."""
     first, operation = lane(draw), draw.pick(*SplitMatMulOp)
     width = draw.number(1, 70)
     fields: dict[str, Any] = {}

@@ -102,7 +102,7 @@ def test_gaps_that_alignment_forces_are_in_the_bound() -> None:
 
 @each_planner
 def test_a_chain_of_layers_reuses_memory(planner: Planner) -> None:
-    # Each layer's output lives until the next layer has read it: only neighbours conflict.
+    # Each layer's output lives until the next layer has read it: only neighbors conflict.
     buffers = buffers_of([(index, index + 1, size) for index, size in enumerate([100, 80, 60, 80, 100])])
     assert check_plan(buffers, [POOL], planner.plan(buffers, [POOL]))["ram"] == 180
 

@@ -42,7 +42,7 @@ class StoredGelu7Kernel(TileKernel[StoredGelu7, Bm1684xAssembler]):
 
     def refuse(self, node: Node) -> str | None:
         type = node.result_type
-        if type.is_quantised and type.uniform.zero_point:
+        if type.is_quantized and type.uniform.zero_point:
             return f"only zero point 0, this one has {type.uniform.zero_point}"
         extent = max(elementwise_view(type.dims))
         return f"at most {MAX_EXTENT} per dimension, this one has {extent}" if extent > MAX_EXTENT else None

@@ -18,7 +18,7 @@ class Gelu7ByTable(Lowering[Gelu7]):
     """`tpu.Lut`, for which the chip has a kernel."""
 
     def lower(self, node: LoweringNode[Gelu7], build: LoweringBuilder) -> Sequence[Value]:
-        result = node.quantised_result_type()
+        result = node.quantized_result_type()
         entries = table_of(node.op, node.operands[0].tensor, result)
         element = "ui8" if result.storage.is_unsigned else "si8"
         table = build.weight("table", entries.reshape(1, 1, 1, 256), element)

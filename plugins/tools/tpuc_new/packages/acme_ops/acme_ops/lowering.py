@@ -17,7 +17,7 @@ class Gelu7Any(Lowering[Gelu7]):
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         type = node.operands[0].tensor.at(None)
         low, high = LOWEST, HIGHEST
-        if type.is_quantised:
+        if type.is_quantized:
             smallest, largest = type.uniform.bounds
             stored = [LOWEST / type.uniform.scale, HIGHEST / type.uniform.scale]
             low, high = round_to_int(stored, Rounding.HALF_AWAY_FROM_ZERO)

@@ -9,11 +9,11 @@ import onnx
 from onnx.helper import make_graph, make_model, make_node, make_opsetid, make_tensor_value_info
 from tpuc_driver.api.host import Session
 from tpuc_ops import tpu
-from tpuc_testing import integers, quantised, quantised_element, uniform
+from tpuc_testing import integers, quantized, quantized_element, uniform
 from tpuc_testing.chip_conformance import ChipConformance
 from tpuc_testing.kernel_conformance import Fixed, Sample
 
-BYTES = quantised_element("int8", 0.05)
+BYTES = quantized_element("int8", 0.05)
 
 
 def conv(channels: int, rows: int) -> Sample:
@@ -26,13 +26,13 @@ def conv(channels: int, rows: int) -> Sample:
         round_mode="HalfUp",
     )
     filters, bias = integers(channels, 20, 3, 3), integers(channels, dtype="int16").astype(np.int32)
-    operands = [quantised(integers(1, 20, rows, 6), 0.05), Fixed(filters, "si8"), Fixed(bias)]
+    operands = [quantized(integers(1, 20, rows, 6), 0.05), Fixed(filters, "si8"), Fixed(bias)]
     return Sample(op, operands, BYTES, tilings=[{"c": 8, "k": 8}, {"h": 2}, {"w": 4, "k": 16}])
 
 
 def relu(rows: int) -> Sample:
     """A clamp of bytes."""
-    return Sample(tpu.Relu(relu_limit=4.0), [quantised(integers(2, 11, rows, 5), 0.05)], BYTES, tilings=[{"n": 1}])
+    return Sample(tpu.Relu(relu_limit=4.0), [quantized(integers(2, 11, rows, 5), 0.05)], BYTES, tilings=[{"n": 1}])
 
 
 class TestToy(ChipConformance):

@@ -21,7 +21,7 @@ from toy_chip.lmem import ToyLmem
 from toy_chip.operands import DDR_BASE, LANE_BYTES, LANES
 
 
-def quantised_element(type: TensorType, mode: str, divisor: int, name: str) -> ElementType:  # noqa: ARG001  # one mode
+def quantized_element(type: TensorType, mode: str, divisor: int, name: str) -> ElementType:  # noqa: ARG001  # one mode
     """Symmetric int8; uint8 where a value is never negative."""
     from tpuc_ops.quant.elements import symmetric_element
 
@@ -43,7 +43,7 @@ class Toy(Chip):
         lmem_bytes=LANES * LANE_BYTES,
         ddr_base=DDR_BASE,
         ddr_alignment=64,
-        quantised_element=quantised_element,
+        quantized_element=quantized_element,
         clock_hz=100_000_000,
     )
     lmem = ToyLmem()

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from tpuc.api import Command, CorruptFile, Engine, IllegalCommand, Instruction, Region
-from tpuc_ops.quant.arithmetic import Rounding, requantise, round_to_int, saturate, shift_right
+from tpuc_ops.quant.arithmetic import Rounding, requantize, round_to_int, saturate, shift_right
 
 from toy_chip.machine import Array, Machine, windows
 from toy_chip.operands import LANES, DType, Layout, Operand, Pair, Strided, Window
@@ -174,7 +174,7 @@ class Conv(OneInput):
 
 
 @dataclass(frozen=True)
-class Requantise(OneInput):
+class Requantize(OneInput):
     """`result = saturate(half_up((input + bias) * multiplier / 2**shift) + zero_point)`; the first sum saturates too.
 
     `parameters`: three int32 per channel {bias, multiplier, shift}, compact, in the channel's lane. A result of u8 is a
@@ -197,7 +197,7 @@ class Requantise(OneInput):
         bias, multiplier, shift = (machine.read(self.parameter_operand)[..., i : i + 1] for i in range(3))
         sums = saturate(machine.read(self.input).astype(np.int64) + bias, np.int32)
         dtype = self.result.dtype.numpy
-        machine.write(self.result, requantise(sums, multiplier, shift, self.zero_point, Rounding.HALF_UP, dtype))
+        machine.write(self.result, requantize(sums, multiplier, shift, self.zero_point, Rounding.HALF_UP, dtype))
 
 
 @dataclass(frozen=True)
@@ -227,7 +227,7 @@ class AveragePool(OneInput):
             axis=(4, 5)
         )
         dtype = self.result.dtype.numpy
-        machine.write(self.result, requantise(sums, self.multiplier, self.shift, 0, Rounding.HALF_UP, dtype))
+        machine.write(self.result, requantize(sums, self.multiplier, self.shift, 0, Rounding.HALF_UP, dtype))
 
 
 @dataclass(frozen=True)
@@ -269,7 +269,7 @@ class Clamp(OneInput):
 
 
 @dataclass(frozen=True)
-class Quantise(OneInput):
+class Quantize(OneInput):
     """`saturate(half_away(input * factor + zero_point))`: product and sum in float32; NaN becomes 0."""
 
     opcode = 0x17
@@ -284,7 +284,7 @@ class Quantise(OneInput):
 
 
 @dataclass(frozen=True)
-class Dequantise(OneInput):
+class Dequantize(OneInput):
     """`result = (input - zero_point) * scale`, one float32 rounding."""
 
     opcode = 0x18
@@ -292,8 +292,8 @@ class Dequantise(OneInput):
     zero_point: int = 0
 
     def execute(self, machine: Machine) -> None:
-        centred = machine.read(self.input).astype(np.int32) - self.zero_point
-        machine.write(self.result, centred.astype(np.float32) * np.float32(self.scale))
+        centered = machine.read(self.input).astype(np.int32) - self.zero_point
+        machine.write(self.result, centered.astype(np.float32) * np.float32(self.scale))
 
 
 @dataclass(frozen=True)
@@ -434,13 +434,13 @@ class FillDdr(ToyInstruction):
 _CLASSES: tuple[type[ToyInstruction], ...] = (
     Fill,
     Conv,
-    Requantise,
+    Requantize,
     MaxPool,
     AveragePool,
     Add,
     Clamp,
-    Quantise,
-    Dequantise,
+    Quantize,
+    Dequantize,
     Softmax,
     Load,
     Store,

@@ -106,7 +106,7 @@ def by_lane(rows: Array) -> Array:
 
 
 class ProductKernel(TileKernel[Any, ToyAssembler]):
-    """Base of both: sums in int32 over tiles of input channels, then bias and requantisation in one command."""
+    """Base of both: sums in int32 over tiles of input channels, then bias and requantization in one command."""
 
     def views(self, node: Node) -> tuple[View, View]:
         """Input and result with channels and depth where the convolution wants them."""
@@ -173,7 +173,7 @@ class ProductKernel(TileKernel[Any, ToyAssembler]):
         sliding = Window(whole.kernel, whole.strides, x.padding, whole.dilations)
         asm.record(isa.Conv(sums, operand(x), placed.constants["filters"].address, sliding, not phase.starts))
         if phase.ends:
-            asm.record(isa.Requantise(operand(result), sums, placed.constants["parameters"].address))
+            asm.record(isa.Requantize(operand(result), sums, placed.constants["parameters"].address))
             emit_relu(node, result, asm)
 
 
@@ -296,10 +296,10 @@ class CastKernel(ElementwiseKernel):
         if is_integer(node.result_type):
             uniform = node.result_type.uniform
             factor = float(np.float32(1.0 / uniform.scale))
-            asm.record(isa.Quantise(result, source, factor, uniform.zero_point))
+            asm.record(isa.Quantize(result, source, factor, uniform.zero_point))
         else:
             uniform = node.operand_types[0].uniform
-            asm.record(isa.Dequantise(result, source, float(np.float32(uniform.scale)), uniform.zero_point))
+            asm.record(isa.Dequantize(result, source, float(np.float32(uniform.scale)), uniform.zero_point))
 
 
 @TABLE.runs(tpu.Pool2D)

@@ -13,7 +13,7 @@ import numpy as np
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, LoweringTable, Value, Wants
 from tpuc_ops import top, tpu
 from tpuc_ops.quant.arithmetic import decompose_search
-from tpuc_ops.quant.products import quantise_product
+from tpuc_ops.quant.products import quantize_product
 
 TABLE = LoweringTable("toy", "top")
 
@@ -25,7 +25,7 @@ _narrow_factor = partial(decompose_search, bits=8, lowest_shift=0)
 @TABLE.lowers(top.Conv, "int8")
 class ConvInt8(Lowering[top.Conv]):
     """Per output channel: filter scale w = absmax / 127, q = round half away (f / w), bias32 = round half away
-    (b / (w * Sx)), and w * Sx / Sy as a multiplier and a shift, rounded half up (`quantise_product`).
+    (b / (w * Sx)), and w * Sx / Sy as a multiplier and a shift, rounded half up (`quantize_product`).
     """
 
     def refuse(self, node: LoweringNode) -> str | None:
@@ -44,9 +44,9 @@ class ConvInt8(Lowering[top.Conv]):
         op: top.Conv = node.op
         filters = node.constants[1]
         assert filters is not None
-        result = node.quantised_result_type()
+        result = node.quantized_result_type()
         source = node.operands[0].tensor.uniform
-        product = quantise_product(filters, _bias(node), source, result.uniform, _wide_factor)
+        product = quantize_product(filters, _bias(node), source, result.uniform, _wide_factor)
         bias = build.none() if product.bias is None else build.weight("bias_i32", product.bias)
         lowered = tpu.Conv2D(
             kernel_shape=op.kernel_shape,
@@ -81,10 +81,10 @@ class MatMulInt8(Lowering[top.MatMul]):
         op: top.MatMul = node.op
         right = node.constants[1]
         assert right is not None
-        result = node.quantised_result_type()
+        result = node.quantized_result_type()
         columns = right if op.right_transpose else right.T
         source = node.operands[0].tensor.uniform
-        product = quantise_product(columns, _bias(node), source, result.uniform, _wide_factor)
+        product = quantize_product(columns, _bias(node), source, result.uniform, _wide_factor)
         bias = build.none() if product.bias is None else build.weight("bias_i32", product.bias)
         stored = product.filters if op.right_transpose else np.ascontiguousarray(product.filters.T)
         lowered = tpu.MatMul(
@@ -121,7 +121,7 @@ class AddInt8(Lowering[top.Add]):
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         op: top.Add = node.op
-        result = node.quantised_result_type()
+        result = node.quantized_result_type()
         factors = [
             _narrow_factor(coefficient * operand.tensor.uniform.scale / result.uniform.scale)
             for coefficient, operand in zip(op.coeff or (1.0, 1.0), node.operands, strict=True)
@@ -155,7 +155,7 @@ class AvgPoolInt8(Lowering[top.AvgPool]):
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         op: top.AvgPool = node.op
-        result = node.quantised_result_type()
+        result = node.quantized_result_type()
         taps = op.kernel_shape[0] * op.kernel_shape[1]
         multiplier, shift = _narrow_factor(node.operands[0].tensor.uniform.scale / (result.uniform.scale * taps))
         return [build(_pool(op, "Avg", multiplier, shift), node.operands, result)]

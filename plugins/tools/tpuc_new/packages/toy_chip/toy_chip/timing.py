@@ -35,11 +35,11 @@ def cycles(instruction: Instruction) -> int:
             return ISSUE_CYCLES + _elements_per_lane(result) * SOFTMAX_CYCLES
         case isa.Add(result=result):
             return ISSUE_CYCLES + 2 * _vectors(result)
-        case isa.Requantise(input=source):
+        case isa.Requantize(input=source):
             return ISSUE_CYCLES + _vectors(source)
         case isa.Fill(result=result) | isa.Clamp(result=result):
             return ISSUE_CYCLES + _vectors(result)
-        case isa.Quantise(input=wide) | isa.Dequantise(result=wide):
+        case isa.Quantize(input=wide) | isa.Dequantize(result=wide):
             return ISSUE_CYCLES + _vectors(wide)
         case _:
             raise AssertionError(f"no timing for {type(instruction).__name__}")

@@ -1,0 +1,97 @@
+"""Sums and products of stated values and constants of any shape: ONNX Runtime's integers, whatever the scales are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from tpuc.interpreter import Interpreter
+from tpuc_driver.data import inputs_of
+from tpuc_driver.session import Session
+from tpuc_driver.session.running import as_stored
+
+from tests.frontends.quantized.clipped import compared
+from tests.frontends.quantized.clipping import Array, Cases, Graph, Stored
+
+SHAPES = (
+    ((2, 12), (1, 12)),
+    ((1, 4, 5, 6), (1, 4, 1, 1)),
+    ((1, 4, 5, 6), (1, 4, 5, 6)),
+    ((3, 4, 5, 6), (1, 1, 5, 6)),
+    ((2, 5, 6), (1, 1, 6)),
+    ((1, 2, 3, 4, 3), (1, 2, 1, 4, 1)),
+)
+OPS = ("Add", "Sub", "Mul", "Div", "BatchNormalization")
+CHIPS = pytest.mark.parametrize(
+    "chip", [pytest.param(chip, marks=pytest.mark.chip(chip)) for chip in ("bm1684x", "cv181x", "cv183x")]
+)
+
+
+def affine(seed: int) -> Cases:
+    """One of every shape, with both orders of a difference, and a normalization; inputs lie on their steps."""
+    rng = np.random.default_rng(seed)
+    cases = Cases(Graph(), {}, [], {}, [])
+    for index, (dims, shape) in enumerate(SHAPES):
+        graph, x, y = cases.graph, f"v{index}x0", f"v{index}y0"
+        scale, zero = np.float32(rng.uniform(0.01, 0.1)), np.uint8(rng.integers(1, 255))
+        array = (rng.integers(0, 256, dims) - float(zero)).astype(np.float32) * scale
+        read, op = graph.stored(x, float(scale), zero), str(rng.choice(OPS))
+        reach = _write(op, graph, read, y, (array, shape), rng)
+        step = np.float32(max(reach, 0.1) / 255 * rng.uniform(0.2, 2))
+        cases.inputs[x] = array
+        cases.values.append(Stored(x, "input", (x,), float(scale), dims))
+        cases.values.append(Stored(y, op, (f"{x}_dq",), float(step), dims))
+        cases.outputs[graph.stored(y, float(step), np.uint8(rng.integers(0, 256)))] = dims
+        cases.ops.append(op)
+    return cases
+
+
+def _write(
+    op: str, graph: Graph, read: str, name: str, given: tuple[Array, tuple[int, ...]], rng: np.random.Generator
+) -> float:
+    """An op on what is read, whose values are `given` with the shape of a constant; how far its results reach."""
+    array, shape = given
+    if op == "BatchNormalization":
+        numbers = [rng.normal(0, 1, array.shape[1]).astype(np.float32) for _ in range(4)]
+        numbers[0][0], numbers[3] = rng.choice([0.0, 1e-7, 1.0]), np.abs(numbers[3]) + np.float32(0.5)
+        graph.do(op, [read, *(graph.constant(f"{name}_n{index}", one) for index, one in enumerate(numbers))], name)
+        return float(np.abs(array).max()) * 2
+    constant = rng.normal(0, 3 if op in ("Add", "Sub") else 1, shape).astype(np.float32)
+    if op == "Div":
+        constant = np.copysign(np.abs(constant) + np.float32(0.3), constant)
+    plain = graph.constant(f"{name}_k", constant)
+    operands = [read, plain if rng.random() < 0.5 else graph.weight(f"{name}_w", constant, None, "int8")]
+    graph.do(op, operands if op == "Div" else operands[:: int(rng.choice([-1, 1]))], name)
+    return float(np.abs(array).max() + np.abs(constant).max())
+
+
+def far(chip: str, seeds: range, folder: Path) -> list[str]:
+    """Results that are more than one step off, and those that the simulated file computes otherwise."""
+    found: list[str] = []
+    for seed in seeds:
+        cases, path = affine(seed), folder / "affine.onnx"
+        onnx.save(cases.model(), path)
+        session = Session(chip=chip, quantize="int8")
+        built = session.build(session.transform(path))
+        results = [off for off in compared(cases, built.module) if off.op != "input"]
+        assert len(results) == len(SHAPES)
+        found += [f"{off.name} of {seed}: {off.steps:.2f}" for off in results if off.steps > 1.01]
+        given = as_stored(inputs_of(built.module), dict(cases.inputs))
+        simulated = session.chip.load(built.data).run(given)
+        for name, wanted in Interpreter(built.module).run(given).items():
+            if not np.array_equal(simulated[name].reshape(wanted.shape), wanted):
+                found.append(f"{name} of {seed}: simulated")
+    return found
+
+
+@CHIPS
+def test_ops_with_constants_give_those_of_the_runtime(chip: str, tmp_path: Path) -> None:
+    assert far(chip, range(2), tmp_path) == []
+
+
+@pytest.mark.slow
+@CHIPS
+def test_three_hundred_ops_with_constants_give_those_of_the_runtime(chip: str, tmp_path: Path) -> None:
+    assert far(chip, range(10, 60), tmp_path) == []
