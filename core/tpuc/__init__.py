@@ -69,7 +69,7 @@ class _OldNames:
     @staticmethod
     def find_spec(name: str, *_: object) -> object:
         """The spec of a moved module, None for any other name."""
-        if not name.startswith(("tpuc.", "tpuc_quantize.")):
+        if not name.startswith("tpuc"):
             return None
         from tpuc_driver.moved import spec_of
 

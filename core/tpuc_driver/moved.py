@@ -1,13 +1,16 @@
-"""Old import paths: modules that moved to another package keep their old names until version 0.3."""
+"""Old import paths: modules and names that moved, or had British spellings, keep their old names until version 0.3."""
 
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import warnings
 from collections.abc import Mapping, Sequence
 from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
 from types import ModuleType
+
+from tpuc.spelling import american
 
 _EVALUATION = ("tpuc.api", "tpuc.api.boundary", "tpuc.api.evaluation")
 _SPLIT: Mapping[str, Sequence[str]] = {
@@ -25,6 +28,7 @@ _SPLIT: Mapping[str, Sequence[str]] = {
     "tpuc.registry.blame": ("tpuc_driver.blame",),
     "tpuc.registry.problems": ("tpuc_driver.problems",),
     "tpuc.api.container": ("tpuc_chip_parts.flatbuffer",),
+    "tpuc.api.simulated": ("tpuc.api.simulation",),
     "tpuc.hookspecs": ("tpuc.registry.hookspecs",),
     "tpuc_quantize.masks.keep_masks_float": ("tpuc_quantize.remedies.keep_masks_float",),
     "tpuc_quantize.remedies.keep_epsilons": ("tpuc_lower.special_values.keep_epsilons",),
@@ -73,8 +77,8 @@ def new_places(name: str) -> Sequence[str]:
         return _SPLIT[name]
     for old, new in _WHOLE.items():
         if name == old or name.startswith(f"{old}."):
-            return (new + name.removeprefix(old),)
-    return ()
+            return (american(new + name.removeprefix(old)),)
+    return () if american(name) == name or importlib.util.find_spec(american(name)) is None else (american(name),)
 
 
 def spec_of(name: str) -> ModuleSpec | None:
@@ -109,22 +113,23 @@ class _Moved(ModuleType):
         if name.startswith("__"):
             raise AttributeError(name)
         for place in new_places(self.__name__):
-            found = getattr(importlib.import_module(place), name, None)
+            found = getattr(importlib.import_module(place), american(name), None)
             if found is not None:
-                _warn(self.__name__, name, place, 3)
+                _warn(self.__name__, name, f"{place}.{american(name)}", 3)
                 return found
         raise AttributeError(f"module '{self.__name__}' has no attribute '{name}'")
 
 
 def moved_name(module: str, name: str) -> object:
     """What a module had under a name that has moved to another one; raises AttributeError for any other name."""
-    place = _NAMES.get(module, {}).get(name)
-    if place is None:
+    known = american(name)
+    place = module if known != name else _NAMES.get(module, {}).get(name)
+    if place is None or not hasattr(importlib.import_module(place), known):
         raise AttributeError(f"module '{module}' has no attribute '{name}'")
-    _warn(module, name, place, 5)
-    return getattr(importlib.import_module(place), name)
+    _warn(module, name, f"{place}.{known}", 4)
+    return getattr(importlib.import_module(place), known)
 
 
 def _warn(module: str, name: str, place: str, depth: int) -> None:
-    words = f"{module}.{name} has moved; import it from {place}. The old path works until version 0.3."
+    words = f"{module}.{name} is {place} now; import that. The old name works until version 0.3."
     warnings.warn(words, FutureWarning, stacklevel=depth)

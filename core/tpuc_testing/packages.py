@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tpuc.registry import Registry
 from tpuc.registry.offers import Offer, installed_offers
+from tpuc.spelling import american
 
 
 def make_importable(*folders: Path) -> None:
@@ -23,7 +24,10 @@ def offers_of(*folders: Path) -> list[Offer]:
     for folder in folders:
         project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
         for group, entries in project["entry-points"].items():
-            offers += [Offer(group, name, project["name"], project["version"], path) for name, path in entries.items()]
+            offers += [
+                Offer(american(group), name, project["name"], project["version"], path)
+                for name, path in entries.items()
+            ]
     return sorted(offers, key=lambda offer: (offer.group, offer.name, offer.package))
 
 

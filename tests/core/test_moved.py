@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 
 import pytest
+from tpuc.spelling import american
 
 from tests.families import each
 
@@ -22,14 +23,20 @@ MOVED = (
     ("tpuc_quantize.scaling.integer_weights", "make_integer_weights", "tpuc_prequantized.integer_weights"),
     ("tpuc_quantize.masks.bound_masks", "BoundMasks", "tpuc_lower.special_values.bound_masks"),
     ("tpuc_quantize.scaling.links", "find_links", "tpuc_optimize.channel_links"),
+    ("tpuc.api", "Legalisation", "tpuc.api"),
+    ("tpuc.api.legalisation", "LegalisationBuilder", "tpuc.api.legalization"),
+    ("tpuc_legalise", "TABLE", "tpuc_legalize"),
+    ("tpuc_bm1684x.isa.requantise", "Requantise", "tpuc_bm1684x.isa.requantize"),
 )
 
 
 @each(("old", "name", "new"), MOVED)
 def test_an_old_path_leads_to_the_new_one(old: str, name: str, new: str) -> None:
-    with pytest.warns(FutureWarning, match=f"{old}.{name} has moved; import it from {new}. The old path works until"):
+    with pytest.warns(
+        FutureWarning, match=f"{old}.{name} is {new}.{american(name)} now; import that. The old name works until"
+    ):
         found = getattr(import_module(old), name)
-    assert found is getattr(import_module(new), name)
+    assert found is getattr(import_module(new), american(name))
 
 
 def test_a_path_that_never_was_is_not_found() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
+from tpuc import old_name
 from tpuc.api.calibration import Calibrator as Calibrator
 from tpuc.api.calibration import TensorStatistics as TensorStatistics
 from tpuc.api.chip import FLOAT_MODES as FLOAT_MODES
@@ -254,8 +256,4 @@ OpRegion = _Region
 """A region of an op; `Region` is a region of memory."""
 
 if not TYPE_CHECKING:
-
-    def __getattr__(name: str) -> object:
-        from tpuc import old_name
-
-        return old_name(__name__, name)
+    __getattr__ = partial(old_name, __name__)

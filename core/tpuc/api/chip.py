@@ -14,6 +14,7 @@ from tpuc.errors import Unsupported, UsageError
 from tpuc.ir import BF16, F16, F32, ElementType, Module, ScalarType, TensorType
 from tpuc.ir.state import State, states_of
 from tpuc.machine import Instruction, Recorder, Timeline
+from tpuc.spelling import takes_british_arguments
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -51,6 +52,7 @@ def mode_bits(mode: str) -> int:
     return int(digits) if mode.startswith("int") and digits.isdigit() else 0
 
 
+@takes_british_arguments
 @dataclass(frozen=True)
 class ChipDescription:
     """Facts about a chip, without logic. The plugin cites their sources.
@@ -58,23 +60,16 @@ class ChipDescription:
     `modes`: quantization modes by name. `quantized_element(tensor type, mode, divisor, value name)` gives the element
     type in which a calibrated value is stored. `symmetric_divisor` of signed activations is 128 unless the user asks
     for another. `suffix`: of the compiled file. `ddr_base`, `ddr_alignment` in bytes.
-
     Packed constants start at `ddr_base`. Activations follow them, or start at `activations_base` where they have a
     memory of their own. `boundary_bases` are memories for one network input or output each, inputs first. The remaining
     ones are placed consecutively from `boundary_rest` on, or with the activations where there is no such memory.
-
     `works_along_width`: a plane of many one-element rows is slower than one wide row, so compositions choose wide rows.
-
     `has_infinity`: the chip's floats represent infinities; without them, overflow saturates to the largest number.
-
     `least_divisor`: the smallest magnitude by which its floats divide, 0 where denormal numbers count.
     `frame_alignment`: of camera images, None where files cannot take them. `processor_hz`: of the runtime's functions.
-
     `support`: the generated file that lists the op forms compiled for the chip, if there is one.
-
     `cores` run commands side by side, each with its own engines; `tpuc.machine.units` defines their waits.
     `keeps_state`: a loaded file keeps state between runs, as `tpuc.ir.state` defines it.
-
     `families` names chips whose tables apply where this one has no cell; `lowering_families` is the subset whose
     lowerings apply.
     """
@@ -143,6 +138,8 @@ class ChipDescription:
     def quantized_mode(self) -> str:
         """The mode for networks that are already quantized to 8 bits."""
         return self.quantized_mode_of(8)
+
+    quantise, quantised_mode, quantised_mode_of = quantize, quantized_mode, quantized_mode_of  # until version 0.3
 
     def check_states(self, module: Module) -> None:
         """Raise Unsupported for state that the chip does not keep."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from tpuc import old_name
 from tpuc.api.kernel import CpuRoutine, HostArgument, OpT
 
 if TYPE_CHECKING:
@@ -45,8 +47,4 @@ class CpuFunction(CpuRoutine[OpT], ABC):
 
 
 if not TYPE_CHECKING:
-
-    def __getattr__(name: str) -> object:
-        from tpuc import old_name
-
-        return old_name(__name__, name)
+    __getattr__ = partial(old_name, __name__)

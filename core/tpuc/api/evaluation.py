@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from tpuc.interpreter import ABSENT_SLOT, Interpreter, Plan, Step, make_plan
-from tpuc.interpreter.stateful import StatefulInterpreter
-from tpuc.interpreter.values import Array, real_values, types_of
-from tpuc.ir.channel_factors import state_factors, stated_factors
-from tpuc.npz import read_npz, write_npz
-
-__all__ = [
-    "ABSENT_SLOT",
-    "Array",
-    "Interpreter",
-    "Plan",
-    "StatefulInterpreter",
-    "Step",
-    "make_plan",
-    "read_npz",
-    "real_values",
-    "state_factors",
-    "stated_factors",
-    "types_of",
-    "write_npz",
-]
+from tpuc.interpreter import ABSENT_SLOT as ABSENT_SLOT
+from tpuc.interpreter import Interpreter as Interpreter
+from tpuc.interpreter import Plan as Plan
+from tpuc.interpreter import Step as Step
+from tpuc.interpreter import make_plan as make_plan
+from tpuc.interpreter.stateful import StatefulInterpreter as StatefulInterpreter
+from tpuc.interpreter.values import Array as Array
+from tpuc.interpreter.values import real_values as real_values
+from tpuc.interpreter.values import types_of as types_of
+from tpuc.ir.channel_factors import state_factors as state_factors
+from tpuc.ir.channel_factors import stated_factors as stated_factors
+from tpuc.npz import read_npz as read_npz
+from tpuc.npz import write_npz as write_npz

@@ -64,6 +64,8 @@ class LoweringNode(Node[OpT_co]):
         assert self.chip is not None
         return self.chip.quantize(self.result_types[index], self.mode, self.name)
 
+    quantised_result_type = quantized_result_type  # until version 0.3
+
     def float_result_type(self, index: int = 0) -> TensorType:
         """The result's type in a float mode (f32 in the int8 modes)."""
         assert self.chip is not None

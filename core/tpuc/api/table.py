@@ -71,6 +71,8 @@ class LegalizationTable(Table):
         """Class decorator: register an instance for each of `ops`."""
         return self._registers(ops)
 
+    legalises = legalizes  # until version 0.3
+
 
 class KernelTable(Table):
     """TPU op → instructions."""

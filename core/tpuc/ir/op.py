@@ -186,7 +186,6 @@ class FormReader(Protocol):
 
     def expect(self, literal: str, where: str = "") -> None:
         """Step over punctuation that must come next."""
-        ...
 
     def integer(self, what: str) -> int:
         """An integer that must come next."""
@@ -226,11 +225,9 @@ class FormReader(Protocol):
 
     def put_before(self, operation: Operation) -> None:
         """Insert an operation into the block before the operation that is being parsed."""
-        ...
 
     def operation(self, block: Block) -> None:
         """One operation at the end of a block."""
-        ...
 
     def make(
         self,

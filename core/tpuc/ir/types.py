@@ -167,6 +167,8 @@ class TensorType:
         """True if the tensor stores integers with a scale."""
         return isinstance(self.element, (Uniform, UniformPerAxis))
 
+    is_quantised = is_quantized  # until version 0.3
+
     def shape_only(self) -> TensorType:
         """The same shape as a plain tensor: quantized types become their expressed type, no address."""
         match self.element:

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from tpuc.spelling import american
+
 OURS = "tpuc"
 """The package that contains core and the bundled plugins."""
 _SECTION = "[tpuc."
@@ -91,7 +93,7 @@ def scan_installed() -> Scan:
                 unreadable.append(_unreadable(distribution, error))
             continue
         if normalize(package) not in seen:  # a second copy further down the path is never imported
-            offers += [Offer(point.group, point.name, package, version, point.value) for point in found]
+            offers += [Offer(american(point.group), point.name, package, version, point.value) for point in found]
         seen.add(normalize(package))
     order = sorted(offers, key=lambda offer: (offer.group, offer.name, normalize(offer.package), offer.path))
     return Scan(tuple(order), tuple(sorted(unreadable)))

@@ -13,6 +13,7 @@ from tpuc.errors import PluginError, UsageError
 from tpuc.registry.groups import API_VERSION, GROUPS, Group, added_group, shown
 from tpuc.registry.offers import Offer, installed_offers, normalize, scan_installed
 from tpuc.registry.tables import Cell, MergedTable, TableName, conflict, ranked
+from tpuc.spelling import american
 from tpuc.warned import LeftOut
 
 if TYPE_CHECKING:
@@ -128,7 +129,8 @@ class Registry:
 
         Raises UsageError when there is none, PluginConflict when there are several.
         """
-        offers = self._by_name.get((group, name)) or self._by_name.get((group, name.lower()))
+        spellings = (name, name.lower(), american(name))
+        offers = next(filter(None, (self._by_name.get((group, one)) for one in spellings)), ())
         if not offers:
             raise unknown(self.group(group).kind, name, self.names(group))
         chosen = ranked(offers, self.prefer)
