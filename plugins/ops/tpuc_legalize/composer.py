@@ -97,6 +97,16 @@ def _array(part: Array | float) -> Array:
     return np.asarray(part, np.float32).reshape(np.shape(part) or (1,))
 
 
+def row_sums(do: Composer, value: Value, factors: Array | None = None) -> Value:
+    """The sums along the last dimension, times factors, as a column. Products are exact where some chips compute a
+    reduction from rounded averages.
+    """
+    count = value.tensor.dims[-1]
+    column = np.ones(count, np.float32) if factors is None else factors
+    flat = do.reshape(value, value.tensor.size // count, count)
+    return do(top.MatMul(), flat, column.reshape(count, 1), None)
+
+
 def rows_of(node: LoweringNode, count: int) -> tuple[int, ...]:
     """Return a shape that views the first operand as `count` rows, one per channel: `[1, rows, a, b]`, with b as large
     as windows allow; `[1, rows, extent]` for three or more dimensions if the chip does not profit from the width.

@@ -11,7 +11,7 @@ from tpuc_ops import top
 from tpuc_ops.arrays import Array
 from tpuc_ops.shapes import positive_axis
 
-from tpuc_legalize.composer import MOVES, Composed, Composer, Part, largest_whole
+from tpuc_legalize.composer import MOVES, Composed, Composer, Part, largest_whole, row_sums
 from tpuc_legalize.table import TABLE
 
 _MOST_PRODUCTS = 1 << 22
@@ -22,7 +22,7 @@ _MOST_PRODUCTS = 1 << 22
 class GatherNDAny(Composed[top.GatherND]):
     """Flatten each row of indices to one row number by products with the row strides."""
 
-    into = (*MOVES, top.Add, top.CompareConst, top.Gather, top.Mul, top.Reduce)
+    into = (*MOVES, top.Add, top.CompareConst, top.Gather, top.MatMul, top.Mul)
 
     def refuse(self, node: LoweringNode) -> str | None:
         rows = math.prod(_chosen_dims(node))
@@ -62,10 +62,10 @@ def _numbers(do: Composer, places: Value, dims: Sequence[int], steps: Array, fir
     """The row number of each row of indices; negative indices count from the end."""
     below = do(top.CompareConst(mode="Less", const_val=0.0), places)
     places = do(top.Add(), places, do(top.Mul(), below, np.array([dims], np.float32)))
-    if len(dims) > 1 or steps[0] != 1:
-        places = do(top.Mul(), places, steps[None])
     if len(dims) > 1:
-        places = do(top.Reduce(axes=(1,), mode="ReduceSum"), places)
+        places = row_sums(do, places, steps)
+    elif steps[0] != 1:
+        places = do(top.Mul(), places, steps[None])
     if first.any():
         places = do(top.Add(), places, first)
     return do.reshape(places, len(first))
@@ -75,7 +75,7 @@ def _numbers(do: Composer, places: Value, dims: Sequence[int], steps: Array, fir
 class GatherElementsAny(Composed[top.GatherElements]):
     """Sum all elements along the axis, multiplied by 1 where their number equals the index and by 0 elsewhere."""
 
-    into = (*MOVES, top.Add, top.Compare, top.CompareConst, top.Mul, top.MulConst, top.Reduce)
+    into = (*MOVES, top.Add, top.Compare, top.CompareConst, top.MatMul, top.Mul, top.MulConst)
 
     def refuse(self, node: LoweringNode) -> str | None:
         axis = positive_axis(node.op.axis, node.operand_types[0].rank)
@@ -99,19 +99,31 @@ class GatherElementsAny(Composed[top.GatherElements]):
         else:
             x = np.asarray(x, np.float32)[tuple(slice(extent) for extent in kept)]
         before, count, behind = math.prod(taken[:axis]), dims[axis], math.prod(taken[axis + 1 :])
-        numbers = np.arange(count, dtype=np.float32).reshape(1, 1, count, 1)
-        rows = _viewed(do, x, (before, 1, count, behind))
+        numbers = np.arange(count, dtype=np.float32)
+        rows = _turned(do, x, (before, count, behind))
+        rows = _viewed(do, rows, (before * behind, 1, count))
         if isinstance(indices, Value):
-            places = do.reshape(indices, before, taken[axis], 1, behind)
+            places = _turned(do, indices, (before, taken[axis], behind))
+            places = _viewed(do, places, (before * behind, taken[axis], 1))
             below = do(top.CompareConst(mode="Less", const_val=0.0), places)
             places = do(top.Add(), places, do(top.MulConst(const_val=float(count)), below))
-            is_chosen: Part = do(top.Compare(mode="Equal"), places, numbers)
+            is_chosen: Part = do(top.Compare(mode="Equal"), places, numbers.reshape(1, 1, count))
         else:
-            whole = np.asarray(indices).astype(np.int64).reshape(before, taken[axis], 1, behind)
+            whole = np.asarray(indices).astype(np.int64).reshape(before, taken[axis], behind).transpose(0, 2, 1)
+            whole = whole.reshape(before * behind, taken[axis], 1)
             is_chosen = (np.where(whole < 0, whole + count, whole) == numbers).astype(np.float32)
-        products = do(top.Mul(), is_chosen, rows)
-        total = do(top.Reduce(axes=(2,), mode="ReduceSum"), products)
+        total = row_sums(do, do(top.Mul(), is_chosen, rows))
+        if behind > 1:
+            total = do.permute(do.reshape(total, before, behind, taken[axis]), 0, 2, 1)
         return [do.reshape(total, *taken, last=True)]
+
+
+def _turned(do: Composer, part: Value | Array, dims: tuple[int, int, int]) -> Value | Array:
+    """View a part under three dimensions and swap the last two."""
+    if not isinstance(part, Value):
+        return np.asarray(part).reshape(dims).transpose(0, 2, 1)
+    view = do.reshape(part, *dims)
+    return do.permute(view, 0, 2, 1) if 1 not in dims[1:] else view
 
 
 def _viewed(do: Composer, part: Value | Array, dims: tuple[int, ...]) -> Value | Array:

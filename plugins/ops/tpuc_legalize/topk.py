@@ -8,10 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 from tpuc.api import LoweringNode, Value
 from tpuc_ops import top
-from tpuc_ops.arrays import Array
 from tpuc_ops.shapes import positive_axis
 
-from tpuc_legalize.composer import MOVES, Composed, Composer, Part, largest_whole
+from tpuc_legalize.composer import MOVES, Composed, Composer, Part, largest_whole, row_sums
 from tpuc_legalize.table import TABLE
 
 _MOST_PRODUCTS = 1 << 22
@@ -46,22 +45,14 @@ class TopKAny(Composed[top.TopK]):
         better = do(top.Compare(mode="Less" if op.largest else "Greater"), mine, others)
         lower = np.tril(np.ones((1, count, count), np.float32), -1)
         equal = do(top.Mul(), do(top.Compare(mode="Equal"), mine, others), lower)
-        rank = _sums(do, do(top.Add(), better, equal))
+        rank = row_sums(do, do(top.Add(), better, equal))
         places = np.arange(op.K, dtype=np.float32).reshape(1, op.K, 1)
         is_chosen = do(top.Compare(mode="Equal"), do.reshape(rank, rows, 1, count), places)
         numbers = np.arange(count, dtype=np.float32)
-        found = (_sums(do, do(top.Mul(), is_chosen, others)), _sums(do, is_chosen, numbers))
+        found = (row_sums(do, do(top.Mul(), is_chosen, others)), row_sums(do, is_chosen, numbers))
         results: list[Value] = []
         for value, name, type_ in zip(found, node.result_names, node.result_types, strict=True):
             if behind > 1:
                 value = do.permute(do.reshape(value, before, behind, op.K), 0, 2, 1)
             results.append(do.reshape(value, *type_.dims, name=name))
         return results
-
-
-def _sums(do: Composer, value: Value, factors: Array | None = None) -> Value:
-    """The sums along the last dimension, times factors: products are exact where averages of other chips are not."""
-    count = value.tensor.dims[-1]
-    column = np.ones(count, np.float32) if factors is None else factors
-    flat = do.reshape(value, value.tensor.size // count, count)
-    return do(top.MatMul(), flat, column.reshape(count, 1), None)

@@ -16,6 +16,8 @@ from tpuc_cv18.lowerings.table import TABLE
 
 _FLOATS, _INTEGERS = ("FLOAT", "FLOAT16", "BFLOAT16", "DOUBLE"), ("INT32", "INT64")
 _INFINITE: Any = ml_dtypes.bfloat16(np.inf)
+_NO_OVERFLOW = 2.0**118
+"""The difference of any bf16 number and one below this does not overflow: half a step of the largest is 2^119."""
 _WHOLE_FROM = 128.0
 """From here on, bf16 holds only whole numbers; up to twice this, all of them."""
 
@@ -36,6 +38,7 @@ def _compared(steps: Bf16Composer, mode: str, left: Value, right: Value) -> Valu
     """1 where ``left mode right`` holds."""
     match mode:
         case "Greater":
+            left = left if _is_bounded(steps) else steps.do(tpu.Max(), [left, right])  # overflow has no sign
             return steps.is_positive(steps.do(tpu.Sub(), [left, right]))
         case "Less":
             return _compared(steps, "Greater", right, left)
@@ -53,6 +56,20 @@ def _compared(steps: Bf16Composer, mode: str, left: Value, right: Value) -> Valu
             return steps.do(tpu.Max(), [_truth(steps, left), _truth(steps, right)])
         case _:
             return _compared(steps, "NotEqual", _truth(steps, left), _truth(steps, right))
+
+
+def _is_bounded(steps: Bf16Composer) -> bool:
+    """True if an operand is known to be so small that no difference overflows: a constant, or dequantized bytes."""
+    node = steps.node
+    if isinstance(node.op, top.CompareConst) and abs(node.op.const_val) < _NO_OVERFLOW:
+        return True
+    for value, constant in zip(node.operands, node.constants, strict=True):
+        if constant is not None and np.abs(constant).max(initial=0.0) < _NO_OVERFLOW:
+            return True
+        type_ = value.tensor
+        if constant is None and type_.is_quantized and 256 * type_.uniform.scale < _NO_OVERFLOW:
+            return True
+    return False
 
 
 @TABLE.lowers(top.Compare, "bf16", "int8")

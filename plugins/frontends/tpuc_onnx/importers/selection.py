@@ -14,6 +14,8 @@ from tpuc_onnx.importers.common import TABLE
 
 AXIS_ALONE_SINCE = 13
 """Before this opset, hardmax ran over all dimensions from `axis` on."""
+_LARGEST_SPREAD = 2.0**14
+"""The difference of two values up to this is finite in every float type."""
 
 
 @TABLE.imports("ArgMax", "ArgMin")
@@ -79,6 +81,9 @@ def one_hot(node: ForeignNode, build: ImportBuilder) -> Value:
     places = build.build(top.Add(), [indices, shift], f"{name}_positive")
     marked = _marked(build, reshape(build, places, dims, f"{name}_places"), count, axis, f"{name}_marked")
     off, on = (float(value) for value in values.reshape(-1))
+    if max(abs(off), abs(on)) > _LARGEST_SPREAD:
+        chosen = top.Where(x_is_const=True, y_is_const=True, x_const_val=on, y_const_val=off)
+        return build.build(chosen, [marked, build.none(), build.none()], name)
     spread = build.build(top.MulConst(const_val=on - off), [marked], f"{name}_spread")
     return build.build(top.AddConst(const_val=off), [spread], name)
 
