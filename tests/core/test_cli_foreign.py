@@ -9,6 +9,7 @@ from typing import Any
 import click
 import pytest
 from tpuc.errors import UsageError
+from tpuc.registry import Registry
 from tpuc_driver.cli import main
 from tpuc_driver.cli.foreign import Answer, Script, scripts, told, translated
 from tpuc_driver.cli.summaries import BUILT_IN
@@ -18,6 +19,8 @@ from tests.families import each
 
 
 def command(script: Script) -> click.Command:
+    if script.command not in BUILT_IN:
+        return Registry().get("tpuc.commands", script.command)
     found: Any = import_module(BUILT_IN[script.command]).command
     return found
 
@@ -77,6 +80,11 @@ def test_every_refusal_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> No
         ("calibrate", "--cali_method use_mse --processor bm1684x m.mlir", "--method mse m.mlir"),
         ("calibrate", "--cali_method kl --search False --we --bc --bc_inference_num 30", "--method kld --bias-num 30"),
         ("calibrate", "--calibration_table t --debug_cmd use_max --debug_log", "-o t --method max -v"),
+        (
+            "qtable",
+            "m.mlir --processor bm1684x --fp_type BF16 --quantize_table q",
+            "m.mlir --chip bm1684x --float-mode bf16 -o q",
+        ),
         ("run", "--out_fixed_not_theirs --model m", "--out_fixed_not_theirs --model m"),
         ("matrix", "--processor x", "--processor x"),
     ],

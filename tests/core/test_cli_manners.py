@@ -68,6 +68,19 @@ def test_a_file_is_not_called_as_those_of_another_chip(tmp_path: Path, capsys: p
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_file_without_the_chips_suffix_is_known_by_its_content(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    network, made = DIGITS / "digits.onnx", tmp_path / "net.cv181x"
+    assert said("compile", network, "--chip", "cv181x", "--quantize", "bf16", "-o", made, capsys=capsys)[0] == 0
+    code, told = said("disasm", made, capsys=capsys)
+    assert (code, told.splitlines()[0].split(", by")[0]) == (0, "cvimodel 'digits' for cv181x")
+    made.write_bytes(made.read_bytes()[8:])
+    code, told = said("disasm", made, capsys=capsys)
+    assert code == 1
+    assert told.startswith(f"tpuc: {made}: no installed chip reads files of type '.cv181x'; installed chips read .bmo")
+
+
 def test_several_chips_in_one_call(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ("compile", DIGITS / "digits.onnx", "--chip", "BM1684X,cv183x", "-o", tmp_path / "net")
     code, told = said(*arguments, "--report", tmp_path / "r.json", capsys=capsys)

@@ -13,7 +13,11 @@ from tpuc_driver.cli.foreign import Script, scripts
 pytestmark = pytest.mark.interop
 
 
-@pytest.mark.parametrize("script", scripts().values(), ids=lambda script: script.name)
+TODAYS = [script for script in scripts().values() if script.name != "run_qtable"]
+"""Version 1.30 has no run_qtable."""
+
+
+@pytest.mark.parametrize("script", TODAYS, ids=lambda script: script.name)
 def test_the_list_is_what_the_script_says_of_itself(oracle_dir: Path, script: Script) -> None:
     tool = Path(os.environ.get("PEER") or Path.home() / ".cache" / "tpuc-peer") / "bin" / script.name
     if not tool.exists():

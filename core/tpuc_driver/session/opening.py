@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy.typing as npt
 from tpuc.api.chip import Chip
-from tpuc.errors import PluginError, Unsupported, UsageError
+from tpuc.errors import PluginError, TpucError, Unsupported, UsageError
 from tpuc.ir import TensorType
 from tpuc.registry import left_out, tell_left_out
 
@@ -29,11 +29,13 @@ def kind_of(path: Path) -> str:
 
 
 def opened(configuration: Configuration, path: Path) -> CompiledFile:
-    """Open a compiled file; raises Unsupported if no installed chip reads it."""
+    """Open a compiled file; a name with no chip's suffix may be of any chip. Raises Unsupported if none reads it."""
     failed: list[PluginError] = []
     chips: list[Chip] = [chip for _, chip in configuration.registry.usable("tpuc.chips", failed)]
     candidates = [chip for chip in chips if chip.description.suffix == path.suffix or is_compiled_folder(chip, path)]
     if not candidates:
+        if path.is_file() and (found := _by_content(configuration, chips, path)) is not None:
+            return found
         suffixes = sorted({chip.description.suffix for chip in chips})
         raise Unsupported(
             f"{path}: no installed chip reads {kind_of(path)}; installed chips read {', '.join(suffixes)}"
@@ -46,6 +48,16 @@ def opened(configuration: Configuration, path: Path) -> CompiledFile:
         except Unsupported as error:  # the file says that it is for another chip
             configuration.log(f"{error}")
     return CompiledFile.read(candidates[-1], path, configuration.trust)
+
+
+def _by_content(configuration: Configuration, chips: Sequence[Chip], path: Path) -> CompiledFile | None:
+    """The file as the first chip reads it, None if none does."""
+    for chip in chips:
+        try:
+            return CompiledFile.read(chip, path, configuration.trust)
+        except TpucError as error:
+            configuration.log(f"{error}")
+    return None
 
 
 def compiled_runner(configuration: Configuration, path: Path, preprocess: Mapping[str, Any], choice: Choice) -> Runner:
