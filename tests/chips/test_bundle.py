@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shutil
 import subprocess
@@ -9,6 +10,9 @@ from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
+import tpuc as api
+from tpuc.files import CannotWrite
+from tpuc_driver.session import bundle
 
 from tests.chips.command_line import tpuc
 from tests.families import each
@@ -54,6 +58,20 @@ def test_it_holds_the_file_and_what_it_says(tmp_path: Path) -> None:
     for name in ("run.py", "network.py", "picture.py"):
         compile(found[name], name, "exec")
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_a_full_disk_is_said_of_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    compiled = api.load(DIGITS).compile("cv180x", mode="bf16")
+
+    def full(path: Path, _content: object) -> None:
+        error = OSError(errno.ENOSPC, "No space left on device", str(path))
+        raise CannotWrite(f"{path}: cannot be written") from error
+
+    monkeypatch.setattr(bundle, "write_atomic", full)
+    with pytest.raises(CannotWrite, match=r"^out: cannot be written: No space left on device. Free some space there"):
+        compiled.bundle("out")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")

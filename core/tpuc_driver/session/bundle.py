@@ -13,7 +13,7 @@ from typing import Any
 
 from tpuc.api.chip import TensorInfo
 from tpuc.errors import UsageError
-from tpuc.files import check_writable, write_atomic
+from tpuc.files import CannotWrite, check_writable, reason, way_out, write_atomic
 
 from tpuc_driver.session.artifacts import Described, write_artifact
 from tpuc_driver.session.combining import CompiledFile
@@ -85,5 +85,9 @@ def _whole(folder: Path) -> Generator[Path]:
         if target.exists():
             target.rmdir()
         inside.rename(target)
+    except CannotWrite as error:  # its path is in the temporary folder
+        if isinstance(cause := error.__cause__, OSError):
+            raise CannotWrite(f"{folder}: cannot be written: {reason(cause)}. {way_out(cause)}") from error
+        raise
     finally:
         shutil.rmtree(parts)

@@ -9,7 +9,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from tpuc.api.chip import FLOAT_MODES
+from tpuc.api.chip import FLOAT_MODES, Chip
 from tpuc.api.frontend import NetworkPart
 from tpuc.errors import Unsupported, UsageError, visible_lines
 from tpuc.files import write_all
@@ -76,6 +76,7 @@ class PartsCompiler:
                 raise Unsupported(
                     f"{self.model}: the model compiles to several networks, but '{name}' applies to one; leave it out."
                 )
+        self._check_chip()
         beside = {self.model.parent / "config" / name: content for name, content in companions.items()}
         for path, content in beside.items():
             if path.exists() and not (path.is_file() and path.read_bytes() == content):
@@ -92,6 +93,15 @@ class PartsCompiler:
         self.configuration.registry.hooks.hook.artifact_written(path=self.model, kind="model")
         reports = tuple(one.report for one in finished)
         return self._report(reports, len(data))
+
+    def _check_chip(self) -> None:
+        """Raise Unsupported for a chip whose files hold one network."""
+        chip = self.configuration.chip
+        if type(chip).combine is Chip.combine:
+            raise Unsupported(
+                f"{self.model}: the model compiles to several networks, and files for chip '{chip.description.name}' "
+                "hold one; choose another chip."
+            )
 
     def _group(self, parts: Sequence[NetworkPart]) -> list[Finished]:
         shared = SharedConstants()

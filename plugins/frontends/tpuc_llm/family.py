@@ -136,12 +136,13 @@ class Reader:
             )
         return value
 
-    def number(self, key: str, default: float | None = None) -> float:
-        """Return a finite number above 0."""
+    def number(self, key: str, default: float | None = None, most: float = sys.float_info.max) -> float:
+        """Return a number above 0, and up to `most`."""
         value = self.values.get(key)
         value = default if value is None else value
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= sys.float_info.max:
-            raise self.refuse(f"{key} is {_short(value)}, it has to be a number above 0. Check the file.")
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= most:
+            limit = f" and at most {most:g}" if most < sys.float_info.max else ""
+            raise self.refuse(f"{key} is {_short(value)}, it has to be a number above 0{limit}. Check the file.")
         return float(value)
 
     def require(self, key: str, values: Sequence[Any]) -> None:

@@ -177,6 +177,7 @@ def _config(**changes: Any) -> Callable[[Path], None]:
             "head_dim is 1073741824, it has to be a whole number from 1 to 65,536",
         ),
         (_config(rms_norm_eps=10**400), Unsupported, r"rms_norm_eps is 10{79}\.\.\., it has to be a number above 0"),
+        (_config(rms_norm_eps=1e30), Unsupported, r"rms_norm_eps is 1e\+30, .* a number above 0 and at most 1\. Check"),
         (_config(rope_theta=10**400), Unsupported, "it has to be a number above 0"),
         (_config(rope_theta=5e-324, head_dim=64), Unsupported, "which makes rotary positions infinite"),
         (_config(rope_scaling={**LLAMA3, "low_freq_factor": 4}), Unsupported, "low_freq_factor is 4.0, it has to be"),
@@ -202,6 +203,14 @@ def test_what_is_wrong_is_said(
     damage(tmp_path)
     with pytest.raises(error, match=words):
         tpuc.load(tmp_path, dims={"seq": 8})
+
+
+def test_a_chip_whose_files_hold_one_network_is_refused_at_once(tmp_path: Path) -> None:
+    write_model(tmp_path / "model", "llama")
+    with pytest.raises(
+        Unsupported, match="compiles to several networks, and files for chip 'c' hold one; choose another"
+    ):
+        Session(chip="c", quantize="f32").compile(tmp_path / "model", tmp_path / "m.tar", dims={"seq": 8})
 
 
 def test_a_context_that_no_chip_holds_asks_for_a_length(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ class Llama(Family):
             inner=config.extent("intermediate_size"),
             vocabulary=config.extent("vocab_size"),
             context=config.extent("max_position_embeddings", 2048),
-            norm_eps=config.number("rms_norm_eps", 1e-6),
+            norm_eps=config.number("rms_norm_eps", 1e-6, most=1.0),
             frequencies=config.frequencies(head_size),
         )
 
