@@ -5,6 +5,7 @@ Each case is a chain of its own in one network; a chain is judged op by op with 
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -20,6 +21,7 @@ OPSET = 21
 _STEPS = {"uint8": 255, "int8": 255, "int16": 65535}
 _SIGNS = ("uint8", "int8", "uint8 from 0", "int8 around 0")
 """Of stored values whose types are mixed."""
+_WEIGHT_ZEROS = (0, 1, 60, 100, 127, 128, 128, 129, 200, 255)
 _BEFORE_RELU = ("Conv", "ConvTranspose", "Gemm", "Add", "BatchNormalization", "Concat")
 _GATES = ("Add", "Sub", "Mul")
 """Ops that read a value beside an older one of the chain, such as a gate beside what it is computed from."""
@@ -49,16 +51,21 @@ class Graph:
         return self.do("DequantizeLinear", [whole, *parameters], f"{value}_dq")
 
     def weight(self, name: str, array: Array, axis: int | None, kind: str) -> str:
-        """A constant as its integers, with scales along `axis`; unsigned ones have a zero point."""
+        """A constant as its integers, with scales along `axis`. Unsigned ones have zero points anywhere, which leave
+        out what is below or above.
+        """
         others = tuple(index for index in range(array.ndim) if index != axis)
         largest = np.abs(array).max(others if axis is not None else None).astype(np.float32)
         scale = np.maximum(largest, np.float32(1e-4)) / 127
         shape = [1] * array.ndim
         if axis is not None:
             shape[axis] = -1
-        whole = np.rint(array / scale.reshape(shape)).clip(-127, 127)
-        zero = np.zeros(scale.shape, np.int8) if kind == "int8" else np.full(scale.shape, 128, np.uint8)
-        whole = (whole + (0 if kind == "int8" else 128)).astype(kind)
+        whole, zero = np.rint(array / scale.reshape(shape)).clip(-127, 127), np.zeros(scale.shape, np.int8)
+        if kind == "uint8":
+            own = np.random.default_rng(zlib.crc32(array.tobytes()))
+            zero = own.choice(_WEIGHT_ZEROS, scale.shape).astype(np.uint8)
+            whole = (whole + zero.reshape(shape)).clip(0, 255)
+        whole = whole.astype(kind)
         parameters = [self.constant(f"{name}_scale", scale), self.constant(f"{name}_zero", zero)]
         integers = self.constant(f"{name}_i", whole)
         attributes = {} if axis is None else {"axis": axis}
@@ -98,7 +105,7 @@ class Draw:
 
     def weight(self, suffix: str, array: Array, axis: int | None = None) -> str:
         along = axis if self.per_channel else None
-        return self.graph.weight(f"{self.name}_{suffix}", array, along, self.weights if along is None else "int8")
+        return self.graph.weight(f"{self.name}_{suffix}", array, along, self.weights)
 
     def integers(self, suffix: str, values: Sequence[int]) -> str:
         return self.graph.constant(f"{self.name}_{suffix}", np.array(values, np.int64))
