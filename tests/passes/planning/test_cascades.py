@@ -87,7 +87,7 @@ def test_slices_compute_what_single_operations_do(
     inputs = {"x": np.random.default_rng(seed).uniform(-1, 1, drawn.shape).astype(np.float32)}
     np.savez(tmp_path / "samples.npz", **inputs)
     session = Session(chip=chip, quantize="int8", opt=2)
-    monkeypatch.setattr(type(session.chip.lmem), "lane_bytes", LANE_BYTES[chip])
+    monkeypatch.setattr(session.chip.lmem, "lane_bytes", LANE_BYTES[chip])
     module = session.transform(path)
     table = session.calibrate(module, method="max", dataset=tmp_path / "samples.npz", options={"tune_num": 0})
     results: list[dict[str, NDArray[np.generic]]] = []
@@ -114,6 +114,6 @@ def test_files_are_the_same_every_time(chip: str, tmp_path: Path, monkeypatch: p
     files: list[bytes] = []
     for _ in range(2):
         session = Session(chip=chip, quantize={"bm1684x": "f32", "cv183x": "bf16"}[chip], opt=2)
-        monkeypatch.setattr(type(session.chip.lmem), "lane_bytes", LANE_BYTES[chip])
+        monkeypatch.setattr(session.chip.lmem, "lane_bytes", LANE_BYTES[chip])
         files.append(session.build(session.transform(path))[1])
     assert files[0] == files[1]

@@ -107,7 +107,7 @@ def test_the_plan_of_a_network_is_written_once_and_read_back(
     path = tmp_path / "drawn.onnx"
     path.write_bytes(Drawn(2).model().SerializeToString())
     session = Session(chip=chip, quantize={"bm1684x": "f32", "cv183x": "bf16"}[chip])
-    monkeypatch.setattr(type(session.chip.lmem), "lane_bytes", LANE_BYTES[chip])
+    monkeypatch.setattr(session.chip.lmem, "lane_bytes", LANE_BYTES[chip])
     final = session.build(session.transform(path), None).module
     (plan,) = written
     assert plan.cycles is not None
