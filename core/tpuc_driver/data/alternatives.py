@@ -1,14 +1,16 @@
-"""Convert a sample to another preset: the same pixels with other means, scales, and channel order."""
+"""Convert a sample to another preset: the same pixels with other means, scales, and channel order. Pictures can be read
+again as the preset describes.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tpuc.ir.preprocess import Preprocess
+from tpuc.ir.preprocess import Preprocess, preprocess_from
 from tpuc.registry import Registry
 
 from tpuc_driver.data.description import LARGEST_PIXEL, PRESETS, Preset
@@ -30,13 +32,16 @@ _RANGES = (
 
 @dataclass(frozen=True)
 class Alternative:
-    """An input's values under the presets `names`, computed from the same pixels; `axis` is that of the channels."""
+    """An input's values under the presets `names`, computed from the same pixels; `axis` is that of the channels.
+    `preprocess` is that of the first of these presets: it may place pictures differently.
+    """
 
     names: tuple[str, ...]
     axis: int
     swaps: bool
     factor: tuple[float, ...]
     offset: tuple[float, ...]
+    preprocess: Preprocess | None = None
 
     def of(self, values: NDArray[Any]) -> NDArray[np.float32]:
         """The converted input."""
@@ -63,7 +68,8 @@ def alternatives(one: SampleInput, registry: Registry, ends: tuple[float, float]
         way = _way(own, Preprocess(**_values(preset), layout=own.layout), channels)
         if way is not None:
             found.setdefault(way, []).append(name)
-    return [Alternative(tuple(names), axis, *way) for way, names in found.items()]
+    whole = {names[0]: _preprocess(registry.get(PRESETS, names[0]), own, one) for names in found.values()}
+    return [Alternative(tuple(names), axis, *way, preprocess=whole[names[0]]) for way, names in found.items()]
 
 
 def one_of(names: Sequence[str]) -> str:
@@ -82,6 +88,12 @@ def _described_by(ends: tuple[float, float] | None, layout: Any) -> Preprocess |
 
 def _values(preset: Preset) -> dict[str, Any]:
     return {name: preset.said[name] for name in ("mean", "scale", "pixel_format") if name in preset.said}
+
+
+def _preprocess(preset: Preset, own: Preprocess, one: SampleInput) -> Preprocess:
+    """How the preset reads pictures; a filter to resize them stays the user's."""
+    whole = preprocess_from({**preset.said, "channel_format": own.layout}, one.shape)
+    return replace(whole, interpolation=whole.interpolation or own.interpolation)
 
 
 def _way(own: Preprocess, other: Preprocess, channels: int) -> tuple[bool, tuple[float, ...], tuple[float, ...]] | None:

@@ -25,6 +25,7 @@ from tpuc.npy import read_header
 from tpuc.npz import ARCHIVE_ERRORS, array_name, open_entry
 from tpuc.registry import Registry
 
+from tpuc_driver.data.alternatives import Alternative
 from tpuc_driver.data.description import check_described
 from tpuc_driver.data.preprocess import Reader
 from tpuc_driver.data.rows import ArrayRows
@@ -110,6 +111,18 @@ class SampleReader:
         """One sample; without inputs when it cannot be read or does not fit."""
         try:
             return self.read(index)
+        except CalibrationError:
+            return {}
+
+    def find_under(self, index: int, way: Alternative) -> Sample:
+        """A sample of one input under another preset: arrays are converted, pictures are read again, so that they are
+        also placed as the preset describes. Without the input when it cannot be read.
+        """
+        (one,), (part,) = self._source.inputs, self._source.samples[index]
+        if way.preprocess is None or not one.is_described or not has_reader(self._source.registry, part.file):
+            return {name: way.of(x) for name, x in self.find(index).items()}
+        try:
+            return {one.name: self._read_part(replace(one, preprocess=way.preprocess), part)}
         except CalibrationError:
             return {}
 

@@ -158,7 +158,7 @@ def lint(
         gains.append(None if one is None else one.gain)
     presets: list[str] = []
     if len(samples.inputs) == 1:
-        presets += better_presets(network, samples, [one.outputs for one in runs], _ends(looks), pool, context)
+        presets += better_presets(network, samples, _ends(looks), pool, context)
     findings: list[str] = []
     for one in samples.inputs:
         own = [look for look in looks if look.name == one.name]

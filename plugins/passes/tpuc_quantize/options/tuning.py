@@ -126,6 +126,10 @@ class CheckOptions:
     """
     futile_early: float = -1.0
     """The same on a quarter: networks with the right channel order lie far below."""
+    preset_gain: float = 0.03
+    """Least gain of confidence with another preset. With 0 right presets of five trained classifiers caused remarks in
+    12 of 60 draws of 32 samples, with this in none.
+    """
     outlier: float = 10.0
     """Ratio to the usual magnitude of samples from which one is remarked on; not measured."""
     corner: float = 0.1
