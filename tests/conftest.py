@@ -73,7 +73,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--interop-third",
         type=int,
         choices=range(3),
-        help="one in three of the comparisons with --oracle and of the tests of --model-data",
+        help="one in three of the tests with --oracle, of those of --model-data, and of those that take turns",
     )
     group.addoption("--pictures", metavar="DIR", type=Path, help="keep pictures of the pages that tests look at there")
     group.addoption("--slow", action="store_true", help="also the tests marked slow, some of which take minutes")
@@ -151,7 +151,7 @@ def pytest_make_collect_report(
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_itemcollected(item: pytest.Item) -> None:
-    nightly.mark([item])
+    nightly.mark([item], item.config.getoption("--interop-third"))
 
 
 @pytest.hookimpl(trylast=True)

@@ -23,12 +23,27 @@ def test_every_comparison_and_trained_network_is_in_one_third_and_other_tests_in
     assert {number for number in range(30) if nightly.is_in_third(item(number, "interop"), 0)}
 
 
-def test_cases_of_listed_tests_are_marked(monkeypatch: Any) -> None:
-    monkeypatch.setattr(nightly, "listed", lambda: {"tests/a.py::one": "a reason", "tests/a.py::two[x]": "another"})
-    marked: list[str] = []
+def test_cases_of_listed_tests_are_marked_and_those_that_take_turns_in_two_thirds(monkeypatch: Any) -> None:
+    lists = {
+        "family": {"tests/a.py::one": "a reason", "tests/a.py::two[x]": "another"},
+        "turn": {f"tests/a.py::turn[{number}]": "a reason" for number in range(30)},
+    }
+    monkeypatch.setattr(nightly, "listed", lists.__getitem__)
 
-    def item(name: str) -> Any:
-        return SimpleNamespace(nodeid=f"tests/a.py::{name}", add_marker=lambda _: marked.append(name))
+    def marked(names: list[str], third: int | None = None) -> list[str]:
+        found: list[str] = []
 
-    nightly.mark([item(name) for name in ("one", "one[y]", "two[x]", "two[y]", "three")])
-    assert marked == ["one", "one[y]", "two[x]"]
+        def item(name: str) -> Any:
+            def add_marker(mark: Any) -> None:
+                if mark.name == "slow":
+                    found.append(name)
+
+            return SimpleNamespace(nodeid=f"tests/a.py::{name}", add_marker=add_marker)
+
+        nightly.mark([item(name) for name in names], third)
+        return found
+
+    assert marked(["one", "one[y]", "two[x]", "two[y]", "three"], 0) == ["one", "one[y]", "two[x]"]
+    turns = [f"turn[{number}]" for number in range(30)]
+    assert marked(turns) == turns
+    assert sorted(name for third in range(3) for name in marked(turns, third)) == sorted(turns * 2)

@@ -93,8 +93,10 @@ def is_there(name: str) -> bool:
 
 
 def test_every_test_in_the_list_of_nightly_tests_exists_and_has_a_reason() -> None:
-    listed = nightly.listed()
-    assert [name for name in listed if not is_there(name)] == []
-    assert all(len(why) > 10 for why in listed.values())
-    families = tomllib.loads(nightly.LIST.read_text("utf-8"))["family"]
-    assert len(listed) == sum(len(family["tests"]) for family in families)
+    stored = tomllib.loads(nightly.LIST.read_text("utf-8"))
+    kinds = [nightly.listed("family"), nightly.listed("turn")]
+    assert not kinds[0].keys() & kinds[1].keys()
+    for kind, listed in zip(("family", "turn"), kinds, strict=True):
+        assert [name for name in listed if not is_there(name)] == []
+        assert all(len(why) > 10 for why in listed.values())
+        assert len(listed) == sum(len(family["tests"]) for family in stored[kind])

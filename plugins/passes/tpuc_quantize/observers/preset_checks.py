@@ -158,10 +158,9 @@ def better_presets(
     found = more_confident_presets(ways, places, run)
     if not found:
         return
-    _, now, best = max(found, key=lambda one: one[2].information)
-    close = [way for way, _, other in found if other is best or other.gain_of(best) < CHECKS.surer]
+    (_, now, best), *_ = found
     yield (
-        f"Input '{one.name}': with preset {one_of([name for way in close for name in way.names])} the network is "
+        f"Input '{one.name}': with preset {one_of([name for way, *_ in found for name in way.names])} the network is "
         f"more confident on {int((best.entropies < now.entropies).sum())} of {now.entropies.size} samples "
         f"({best.confidence:.0%} instead of {now.confidence:.0%}); check mean, scale and channel order (--preprocess)."
     )
@@ -172,8 +171,9 @@ def more_confident_presets(
     places: Sequence[int],
     run: Run,
 ) -> list[tuple[Alternative, PresetScore, PresetScore]]:
-    """The presets with which a classifier is significantly more confident, with the scores without and with them;
-    all are run on a few samples, those that gain something on the others.
+    """The preset with which a classifier is most confident, if it is significantly more so, and those that gain, too,
+    and are not significantly worse, with the scores without and with them. All are run on a few samples, those that
+    gain something on the others.
     """
     early = places[:: max(1, len(places) // BUDGETS.alike)]
     columns = [list(column) for column in zip(*run(ways, early), strict=True)]
@@ -186,8 +186,14 @@ def more_confident_presets(
     late = run([ways[index] for index in kept], [place for place in places if place not in set(early)])
     columns = [columns[index] + [row[at] for row in late] for at, index in enumerate((0, *(one + 1 for one in kept)))]
     now, *others = (score_outputs(column) for column in columns)
-    return [
-        (ways[index], now, other)
-        for index, other in zip(kept, others, strict=True)
-        if now is not None and other is not None and now.gain_of(other) >= CHECKS.surer
+    if now is None:
+        return []
+    pairs = [
+        (ways[index], other) for index, other in zip(kept, others, strict=True) if other and now.gain_of(other) > 0
     ]
+    sure = [other for _, other in pairs if now.gain_of(other) >= CHECKS.surer]
+    if not sure:
+        return []
+    best = max(sure, key=lambda other: other.information)
+    close = [(way, now, other) for way, other in pairs if other is best or other.gain_of(best) < CHECKS.surer]
+    return sorted(close, key=lambda found: found[2] is not best)
