@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from tpuc.api import Calibrated, FusesRelu, Module, Operation, Return, TensorType, Value
 from tpuc_ops import top
@@ -11,18 +10,10 @@ from tpuc_ops.traits import ChoosesElements, KeepsRange, KeepsSign, TakesResultR
 
 from tpuc_quantize.simulation.output_slots import rearranges
 
-
-@dataclass(frozen=True)
-class SharingRules:
-    """Ratios of thresholds from which values do not share one; they follow from eight bits."""
-
-    lost: float = 16.0
-    """An operand smaller than the result by this factor would keep four of its eight bits."""
-    negligible: float = 1024.0
-    """A summand smaller by this factor is below half a step; an element larger by it leaves no resolution."""
-
-
-RULES = SharingRules()
+LOST = 2.0 ** (8 // 2)
+"""An operand smaller than the result by this factor would keep half of its eight bits: no shared threshold."""
+NEGLIGIBLE = 2.0 ** (8 + 2)
+"""A summand smaller by this factor is below half a step; an element larger by it leaves no resolution."""
 
 
 def calibration(value: Value) -> Calibrated | None:
@@ -80,7 +71,7 @@ def _only_summand(operation: Operation) -> Value | None:
     if len(found) < max(len(operation.operands), 2):
         return None
     (second, _), (largest, place) = sorted(found)[-2:]
-    return operation.operands[place] if second * RULES.negligible <= largest else None
+    return operation.operands[place] if second * NEGLIGIBLE <= largest else None
 
 
 def backward_sum(operation: Operation) -> bool:
@@ -127,7 +118,7 @@ def _is_given_out(value: Value) -> bool:
 
 def _is_lost(operand: Value, result: Calibrated) -> bool:
     source = calibration(operand)
-    return source is not None and source.threshold * RULES.lost < result.threshold
+    return source is not None and source.threshold * LOST < result.threshold
 
 
 def backward_unary(module: Module, operation: Operation) -> bool:
@@ -173,7 +164,7 @@ def _is_mask(operation: Operation, source: Calibrated) -> bool:
     """True if pad values lie so far outside the range that eight bits would resolve nothing else; they only need to
     stay extreme.
     """
-    return isinstance(operation.op, top.Pad) and abs(operation.op.val) > RULES.negligible * source.threshold
+    return isinstance(operation.op, top.Pad) and abs(operation.op.val) > NEGLIGIBLE * source.threshold
 
 
 def keep_sign(operation: Operation) -> bool:

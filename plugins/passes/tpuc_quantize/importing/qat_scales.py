@@ -12,7 +12,7 @@ from tpuc_ops.arrays import Array
 from tpuc_ops.quantized import Product
 from tpuc_ops.traits import KeepsRange, states
 
-from tpuc_quantize.importing.propagation import RULES, reached
+from tpuc_quantize.importing.propagation import NEGLIGIBLE, reached
 from tpuc_quantize.tables.table import FP8, INT4, CalibrationTable, QatScales, TensorThreshold
 
 _SUFFIXES = {1: "weight", 2: "bias"}
@@ -52,7 +52,7 @@ def _widened(entry: TensorThreshold, operation: Operation, module: Module) -> Te
     not part of the range.
     """
     low, high = min(entry.minimum, 0.0), max(entry.maximum, 0.0)
-    most = RULES.negligible * entry.threshold
+    most = NEGLIGIBLE * entry.threshold
     found = [one for one in reached(module, operation, low, high) if abs(one) <= most]
     if all(low <= one <= high for one in found):
         return entry

@@ -12,14 +12,13 @@ from tpuc_driver.api.host import CHECK_SAMPLES, SEEN_SAMPLES, SampleSource, fing
 from tpuc_quantize.observers.collector import Outputs
 from tpuc_quantize.observers.progress_file import Progress
 from tpuc_quantize.options.budgets import BUDGETS, affordable
+from tpuc_quantize.options.tuning import CHECKS, COMPARISON
 
-ENOUGH = 20
-"""With fewer samples none are held out."""
-PART, MOST = 5, 100
-"""One sample in `PART` is held out, `MOST` at most: the check runs both networks on each of them, while calibration
-runs its networks about ten times on each of the others, so the check takes less than a third of that time.
-"""
-MOST_OUTPUTS = 16
+ENOUGH = BUDGETS.least * CHECKS.held_out
+"""With fewer samples none are held out: fewer than four would be."""
+MOST = COMPARISON.enough
+"""At most so many are held out by default: with them metrics of outputs mean something."""
+MOST_OUTPUTS = BUDGETS.most_checked
 """Number of held-out samples whose float outputs are kept; others are recomputed."""
 
 
@@ -57,7 +56,7 @@ def choose_held_out(samples: SampleSource, skipped: Container[int] = (), wanted:
     different = list(places.values())
     if len(different) < ENOUGH:
         return ()
-    usual = min(len(different) // PART, MOST)
+    usual = min(len(different) // CHECKS.held_out, MOST)
     count = max(usual, min(len(different) // 2, wanted))
     return tuple(place for index in spread(len(different), count) for place in different[index])
 

@@ -34,11 +34,6 @@ from tpuc_quantize.observers.progress_file import Progress
 from tpuc_quantize.options.budgets import BUDGETS, color_samples
 from tpuc_quantize.options.tuning import CHECKS
 
-FARTHEST, NARROWEST = 1000.0, 0.1
-"""Preprocessed bytes beyond the first, or with a range narrower than the second, were probably scaled twice: presets
-reach 255 at most, and their narrowest range is 1.
-"""
-
 
 @dataclass(frozen=True)
 class Look:
@@ -222,7 +217,7 @@ def _range(one: SampleInput, looks: Sequence[Look]) -> Iterable[str]:
     if observed is None or expected is None:
         return
     (low, high), (first, last) = observed, expected
-    if max(-first, last) > FARTHEST or last - first < NARROWEST:
+    if max(-first, last) > CHECKS.huge or last - first < CHECKS.corner:
         yield f"Input '{one.name}': its mean and scale make bytes {_span(expected)}: were they scaled twice?"
     expectation, width = f"its mean and scale make bytes {_span(expected)}", last - first
     if high - low < CHECKS.corner * width:

@@ -133,14 +133,20 @@ class CheckOptions:
     outlier: float = 10.0
     """Ratio to the usual magnitude of samples from which one is remarked on; not measured."""
     corner: float = 0.1
-    """Part of the described range: values that fill less were probably scaled differently; not measured."""
+    """Part of the described range: values that fill less were probably scaled differently; not measured. A described
+    range narrower than this part of the presets' narrowest, 1, was probably scaled twice.
+    """
     slack: float = 0.03
     """Part of the described range by which values may lie outside; arrays that fill less were normalized differently.
     Of bytes, images around their mean in units of their deviation fill 0.019, those from -1 to 1 fill 0.008.
     """
     huge: float = 1e3
     """Magnitude from which a range may be bimodal: masks are filled with 1e4 and more. Bimodal probabilities are
-    harmless.
+    harmless. Bytes that a description makes larger were probably scaled twice: presets reach 255 at most.
+    """
+    held_out: int = 5
+    """One sample in so many is held out: the check runs both networks on each of them, while calibration runs its
+    networks about ten times on each of the others, so the check takes less than a third of that time.
     """
 
 
