@@ -259,6 +259,8 @@ def _samples_of(inputs: Sequence[SampleInput], files: list[Path], registry: Regi
             " Give one .npz with all of them, or one file per input, separated by commas in --data-list."
         )
     columns = [_parts_of(one, files[0] if together else files[i], registry) for i, one in enumerate(inputs)]
+    if together:
+        _check_own_arrays(inputs, columns)
     counts = [len(column) for column in columns]
     if len(set(counts)) > 1:
         found = ", ".join(f"{one.name} {count}" for one, count in zip(inputs, counts, strict=True))
@@ -266,6 +268,18 @@ def _samples_of(inputs: Sequence[SampleInput], files: list[Path], registry: Regi
             f"{files[0]}: its inputs have different numbers of samples: {found}. Give the same number for each."
         )
     return list(zip(*columns, strict=True))
+
+
+def _check_own_arrays(inputs: Sequence[SampleInput], columns: Sequence[Sequence[SamplePart]]) -> None:
+    """Raise CalibrationError for an array that stands for two inputs because it fits both."""
+    taken: dict[str, str] = {}
+    for one, (part, *_) in zip(inputs, columns, strict=True):
+        if part.array in taken:
+            raise CalibrationError(
+                f"{part.file}: array {part.array!r} fits both {taken[part.array]!r} and {one.name!r}. Give one array "
+                "for each input, named like it."
+            )
+        taken[part.array] = one.name
 
 
 def _parts_of(one: SampleInput, file: Path, registry: Registry) -> list[SamplePart]:

@@ -194,6 +194,17 @@ class TestRefusals:
         ):
             open_samples([X], tmp_path)
 
+    def test_one_array_does_not_stand_for_two_inputs(self, tmp_path: Path) -> None:
+        both = [X, SampleInput("y", (1, 2, 3))]
+        for name, first in (("q", "x"), ("x", "x")):
+            np.savez(tmp_path / "a.npz", **{name: ramp(2, 3)})
+            with refuse(
+                f"a.npz: array '{name}' fits both '{first}' and 'y'. Give one array for each input, named like it."
+            ):
+                open_samples(both, tmp_path)
+        np.savez(tmp_path / "a.npz", x=ramp(2, 3), y=ramp(2, 3))
+        assert len(open_samples(both, tmp_path).samples) == 1
+
     def test_inputs_that_disagree(self, tmp_path: Path) -> None:
         np.savez(tmp_path / "a.npz", x=ramp(3, 2, 3), y=ramp(2, 4))
         both = [X, SampleInput("y", (1, 4))]
