@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tpuc.errors import IllegalCommand
+from tpuc.errors import IllegalCommand, Unsupported
 from tpuc_cv18.isa.geometry import WEIGHTS
 from tpuc_cv18.simulator import Simulator
 from tpuc_cv18.timing_dma import MOST_ROWS, Side
@@ -87,3 +87,18 @@ def test_memory_is_taken_by_the_first_run(compiled: Path) -> None:
     """A file that states gigabytes can be looked at."""
     simulator = Simulator.from_bytes(compiled.read_bytes(), CV183X)
     assert [base for base, memory in enumerate(simulator.machine.gmem) if memory.size] == [WEIGHTS]
+
+
+@pytest.mark.chip("cv183x")
+def test_memory_that_is_not_there(compiled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    simulator = Simulator.from_bytes(compiled.read_bytes(), CV183X)
+    (name,) = (tensor.name for tensor in simulator.inputs)
+
+    def none_left(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(np, "zeros", none_left)
+    with pytest.raises(
+        Unsupported, match=r"the program states [\d,]+ bytes of one memory, more than this machine has left"
+    ):
+        simulator.run({name: np.ones((1, 1, 8, 8), np.float32)})

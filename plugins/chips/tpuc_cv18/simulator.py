@@ -12,6 +12,7 @@ from tpuc.api import (
     IllegalCommand,
     Instruction,
     Region,
+    Unsupported,
     UsageError,
     show_region,
 )
@@ -100,7 +101,16 @@ class Simulator(FileSimulator):
             if self.machine.gmem[base].size == size:
                 self.machine.gmem[base].fill(0)
             else:
-                self.machine.gmem[base] = np.zeros(size, np.uint8)
+                self.machine.gmem[base] = self._zeros(size)
+
+    def _zeros(self, size: int) -> Array:
+        try:
+            return np.zeros(size, np.uint8)
+        except MemoryError as error:
+            raise Unsupported(
+                f"{self.source}: the program states {size:,} bytes of one memory, more than this machine has left; "
+                "compile the network for smaller inputs, or check the file"
+            ) from error
 
     def forget(self) -> None:
         if self._weights_touched:
