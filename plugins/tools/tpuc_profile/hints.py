@@ -11,6 +11,10 @@ from typing import Any
 from tpuc.api import FLOAT_MODES, Chip, InvalidModel, Module, NetworkInput, Operation, TpucError, UsageError
 from tpuc_driver.api.host import Boundary, Session
 
+from tpuc_profile.batches import for_samples
+
+SAMPLES = 4
+"""The batch that is tried: more samples save little more, and take more memory."""
 LEAST_SHARE = 0.01
 """Savings below this share of all cycles are not shown."""
 _OPTIONS = (
@@ -60,7 +64,21 @@ def measured_hints(session: Session, file: Path, folder: Path, cycles: int) -> S
             continue  # the option is not for this network
         if first - now > LEAST_SHARE * first:
             found.append(Hint(option, effect, first - now, now))
-    return sorted(found, key=lambda hint: -hint.saved)
+    return sorted([*found, *_batch(session, module, known, first)], key=lambda hint: -hint.saved)
+
+
+def _batch(session: Session, module: Module, table: Path | None, first: int) -> Iterator[Hint]:
+    """Several samples at once; the cycles are for each of them."""
+    several = for_samples(module, SAMPLES)
+    if several is None:
+        return
+    try:
+        each = -(-_cycles(session, several, table) // SAMPLES)
+    except TpucError:
+        return
+    if first - each > LEAST_SHARE * first:
+        effect = f"takes {SAMPLES} samples at once, and the cycles are for each of them"
+        yield Hint(f"--batch {SAMPLES}", effect, first - each, each)
 
 
 def _candidates(chip: Chip, mode: str) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
