@@ -7,12 +7,25 @@ from dataclasses import replace
 from itertools import product
 from operator import mul
 
-from tpuc.api import Assembler, DdrTensor, Instruction, LocalBlock, LocalTensor, Shape4
+from tpuc.api import Assembler, DdrTensor, IllegalCommand, Instruction, LocalBlock, LocalTensor, Shape4
 
-from tpuc_bm1684x.isa import ChannelBroadcast, DType, Fill, RowGather, RowScatter, Scalar, TensorCopy
-from tpuc_bm1684x.isa.command import Bm1684xInstruction
+from tpuc_bm1684x.isa import (
+    ChannelBroadcast,
+    Conv,
+    DType,
+    Fill,
+    MatMul,
+    Operand,
+    RowGather,
+    RowScatter,
+    Scalar,
+    TensorCopy,
+)
+from tpuc_bm1684x.isa.command import KERNEL_POINT, Bm1684xInstruction
 from tpuc_bm1684x.isa.geometry import round_up
+from tpuc_bm1684x.isa.system import WriteRegisters
 from tpuc_bm1684x.isa.target import BM1684X, Target
+from tpuc_bm1684x.isa.types import Source
 from tpuc_bm1684x.operands import MAX_EXTENT, dtype_of, operand
 from tpuc_bm1684x.rearrangement import fastest_move
 from tpuc_bm1684x.timing import cycles
@@ -30,7 +43,20 @@ class Bm1684xAssembler(Assembler):
     def record(self, instruction: Instruction) -> None:
         if isinstance(instruction, Bm1684xInstruction):
             instruction = instruction.on(self.target)
+        if self.target.has_registers and isinstance(instruction, Conv | MatMul) and instruction.is_integer:
+            point = instruction.kernel_zero_point if isinstance(instruction, Conv) else instruction.zero_point
+            instruction = self._with_point_in_register(instruction, point)
         super().record(instruction)
+
+    def _with_point_in_register(self, product: Conv | MatMul, point: Source | None) -> Instruction:
+        """Write the zero point of the second operand to its register, and return the product without it."""
+        if isinstance(point, Operand):
+            raise IllegalCommand(f"{product.mnemonic()}: a zero point per column has no kernel here; use one for all")
+        value = 0 if point is None else int(point.value()[()])
+        super().record(WriteRegisters(values=((KERNEL_POINT, value),), target=self.target))
+        if isinstance(product, Conv):
+            return replace(product, kernel_zero_point=None)
+        return replace(product, zero_point=None)
 
     def load(self, target: LocalTensor, source: DdrTensor) -> None:
         for local, ddr in _pieces(target, source, self.target):

@@ -10,7 +10,8 @@ from tpuc.api import CompiledLayout, Recorder, TensorInfo, TensorType, Uniform, 
 from tpuc_bm1684x.container import BModel, Coefficients, CpuLayer, Net, Stage, SubNet, Tensor
 from tpuc_bm1684x.container import TensorType as FileType
 from tpuc_bm1684x.container.model import DEFAULT_TIME, RANK_LIMIT
-from tpuc_bm1684x.isa.geometry import DDR_BASE, DDR_LIMIT_BYTES
+from tpuc_bm1684x.isa.geometry import DDR_LIMIT_BYTES
+from tpuc_bm1684x.isa.target import BM1684X, Target
 from tpuc_bm1684x.layers import layer_functions
 from tpuc_bm1684x.subnets import Call, command_group, divide
 
@@ -28,21 +29,21 @@ _FILE_TYPES = {
 }
 
 
-def write_model(layout: CompiledLayout, recorder: Recorder) -> bytes:
+def write_model(layout: CompiledLayout, recorder: Recorder, target: Target = BM1684X) -> bytes:
     """Write a file with one net and one stage. Host calls split the stage into several subnets; without them it has one
     subnet with one command group.
 
     Raises IllegalCommand when the command ids of a group would overflow, Unsupported when the network exceeds the
     simulated memory or the tensor rank that the file format allows.
     """
-    _check_memory(layout)
+    _check_memory(layout, target)
     inputs = tuple(_tensor(info, is_input=True) for info in layout.inputs)
     outputs = tuple(_tensor(info, is_input=False) for info in layout.outputs)
     if layout.host_calls:
         calls = tuple(_calls(layout, (*inputs, *outputs)))
         subnets, recorder.instructions = divide(recorder.instructions, calls, inputs, outputs)
     else:
-        subnets = (SubNet((command_group(recorder.instructions),), inputs, outputs),)
+        subnets = (SubNet((command_group(recorder.instructions, target),), inputs, outputs),)
     stage = Stage(
         inputs,
         outputs,
@@ -53,14 +54,14 @@ def write_model(layout: CompiledLayout, recorder: Recorder) -> bytes:
         io_address=layout.boundary_address,
         io_bytes=layout.boundary_bytes,
     )
-    return BModel(
-        (Net(layout.name, (stage,), int(layout.boundary_bytes > 0)),), time=layout.build_time or DEFAULT_TIME
-    ).to_bytes()
+    mode = target.address_modes[0] if target.ddr_tags else int(layout.boundary_bytes > 0)
+    time = layout.build_time or DEFAULT_TIME
+    return BModel((Net(layout.name, (stage,), mode),), target.file_chip, time=time).to_bytes()
 
 
-def _check_memory(layout: CompiledLayout) -> None:
+def _check_memory(layout: CompiledLayout, target: Target) -> None:
     ends = [layout.weights_address + len(layout.weights), layout.activations_address + layout.activations_bytes]
-    needed = max(ends) - DDR_BASE
+    needed = len(layout.weights) + layout.activations_bytes if target.ddr_tags else max(ends) - target.ddr_base
     if needed > DDR_LIMIT_BYTES:
         raise Unsupported(
             f"{layout.name}: its weights and values take {needed:,} bytes of DDR, more than the "

@@ -8,19 +8,20 @@ from tpuc.api import Command, CorruptFile, Engine, IllegalCommand, visible
 
 from tpuc_bm1684x.container import BModel, CommandGroup, CpuLayer, Net, Stage, SubNet, Tensor
 from tpuc_bm1684x.isa.stream import decode_stream
+from tpuc_bm1684x.isa.target import BM1684X, Target
 from tpuc_bm1684x.layers import layer_function
 
 
-def disassemble(data: bytes) -> str:
+def disassemble(data: bytes, target: Target = BM1684X) -> str:
     """List all networks, groups and commands of a file. A damaged stream is reported in place."""
-    model = BModel.from_bytes(data)
+    model = BModel.from_bytes(data, target.file_chip)
     lines = [f"bmodel for {model.chip}, version {model.version}, {len(data)} bytes"]
     for net in model.nets:
-        lines += _net_lines(net)
+        lines += _net_lines(net, target)
     return "\n".join(map(visible, lines)) + "\n"
 
 
-def _net_lines(net: Net) -> Iterator[str]:
+def _net_lines(net: Net, target: Target) -> Iterator[str]:
     for number, stage in enumerate(net.stages):
         yield f"net {net.name} stage {number}"
         yield from _stage_lines(stage)
@@ -30,7 +31,7 @@ def _net_lines(net: Net) -> Iterator[str]:
                 yield _layer_text(subnet, subnet.layer)
             for group in subnet.groups:
                 yield f"  group {index}: {group.tiu_count} compute and {group.gdma_count} DMA commands"
-                yield from _group_lines(group)
+                yield from _group_lines(group, target)
                 index += 1
 
 
@@ -61,10 +62,10 @@ def _tensor_text(tensor: Tensor) -> str:
     return f"{tensor.name} {tensor.type.name.lower()} {shape} at {tensor.address:#x}"
 
 
-def _group_lines(group: CommandGroup) -> Iterator[str]:
+def _group_lines(group: CommandGroup, target: Target) -> Iterator[str]:
     for engine, name, data in ((Engine.COMPUTE, "tiu", group.tiu), (Engine.DMA, "gdma", group.gdma)):
         try:
-            stream = decode_stream(engine, data)
+            stream = decode_stream(engine, data, target)
         except (CorruptFile, IllegalCommand) as error:
             yield f"    {name} unreadable: {error}"
             continue

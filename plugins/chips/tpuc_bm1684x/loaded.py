@@ -11,18 +11,19 @@ from tpuc_chip_parts.simulator import host_calls
 
 from tpuc_bm1684x.container import BModel
 from tpuc_bm1684x.container.combining import stages
+from tpuc_bm1684x.container.model import CHIP
 from tpuc_bm1684x.disassembler import disassemble
 from tpuc_bm1684x.simulator import Simulator
 
 
 class LoadedBModel(SimulatedModel):
-    """One network of a file for one set of input shapes, decoded once."""
+    """One network of a file for one set of input shapes, decoded once, on a kind of simulator."""
 
-    def __init__(self, data: bytes, source: str, index: int) -> None:
+    def __init__(self, data: bytes, source: str, index: int, kind: type[Simulator] = Simulator) -> None:
         self._data = data
-        self._model = BModel.from_bytes(data)
+        self._model = BModel.from_bytes(data, kind.target.file_chip)
         net, stage = list(stages(self._model))[index]
-        self._simulator = Simulator(self._model, net.name, source, stage)
+        self._simulator = kind(self._model, net.name, source, stage)
         inputs = [tensor_info(tensor, is_input=True) for tensor in self._simulator.inputs]
         outputs = [tensor_info(tensor, is_input=False) for tensor in self._simulator.outputs]
         super().__init__(self._simulator, inputs, outputs)
@@ -41,7 +42,7 @@ class LoadedBModel(SimulatedModel):
         return moved_bytes(instruction)
 
     def disassemble(self) -> str:
-        return disassemble(self._data)
+        return disassemble(self._data, self._simulator.target)
 
     @property
     def host_calls(self) -> Sequence[HostCall]:
@@ -60,16 +61,16 @@ class LoadedBModel(SimulatedModel):
         }
 
 
-def load_model(data: bytes, source: str, index: int = 0) -> LoadedBModel:
+def load_model(data: bytes, source: str, index: int = 0, kind: type[Simulator] = Simulator) -> LoadedBModel:
     """Decode one network of a file; CorruptFile, IllegalCommand and Unsupported errors name the file."""
     with errors_name(source):
-        return LoadedBModel(data, source, index)
+        return LoadedBModel(data, source, index, kind)
 
 
-def networks_in(data: bytes, source: str) -> list[NetworkEntry]:
+def networks_in(data: bytes, source: str, chip: str = CHIP) -> list[NetworkEntry]:
     """List the networks of a file, one entry per set of input shapes."""
     with errors_name(source):
-        model = BModel.from_bytes(data)
+        model = BModel.from_bytes(data, chip)
         return [
             NetworkEntry(net.name, tuple(tensor.shape for tensor in net.stages[number].inputs))
             for net, number in stages(model)

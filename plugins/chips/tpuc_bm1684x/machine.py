@@ -35,7 +35,6 @@ class Machine:
         self.l2 = np.zeros(0, np.uint8)
         self.ddr = np.zeros(ddr_bytes, np.uint8)
         self.tagged: list[Array] = [np.zeros(0, np.uint8) for _ in range(target.ddr_tags)]
-        self.registers: dict[int, int] = {}
 
     # -- compute side ------------------------------------------------------------------------------------------------
 
@@ -53,6 +52,11 @@ class Machine:
     def fetch(self, source: Source, shape: Shape4) -> Values:
         """Read a tensor, or return the 0-d value of an immediate."""
         return source.value() if isinstance(source, Scalar) else self.load(source, shape)
+
+    def register(self, number: int) -> int:
+        """The signed number in a register, 0 where nothing was written."""
+        value = self.registers.get(number, 0)
+        return value - ((value >> 31) << 32)
 
     def static(self, address: int, count: int, dtype: DType) -> Values:
         """Read `count` elements of static memory at a command address."""
@@ -105,6 +109,7 @@ class Machine:
 
     def reset(self, lmem_bytes: int | None = None) -> None:
         """Fill the first `lmem_bytes` of every lane, by default all, with `UNWRITTEN`. The caller resets DDR."""
+        self.registers: dict[int, int] = {}
         count = self.target.lane_bytes if lmem_bytes is None else lmem_bytes
         self.lmem.view(np.uint32)[:, : count // 4] = UNWRITTEN
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from tpuc.api import LocalTensor, ScalarType, Shape4
 
+from tpuc_bm1684x.isa.target import BM1684X, Target
 from tpuc_bm1684x.isa.types import DType, Layout, Operand, Strides
 
 MAX_EXTENT = 65535  # 16-bit size fields of TIU and GDMA commands
@@ -37,11 +38,11 @@ def operand(local: LocalTensor) -> Operand:
     return Operand(local.address, dtype_of(local.element), local.strides or _LAYOUTS[local.layout])
 
 
-def strided(local: LocalTensor, shape: Shape4) -> Operand:
+def strided(local: LocalTensor, shape: Shape4, target: Target = BM1684X) -> Operand:
     """Describe a buffer as an operand of a command over `shape`: stride 0 broadcasts extents of 1."""
     if local.shape == shape:
         return operand(local)
-    strides = list(operand(local).strides(local.shape))
+    strides = list(operand(local).strides(local.shape, target))
     for index, (own, wanted) in enumerate(zip(local.shape, shape, strict=True)):
         if own != wanted:
             strides[index] = 0

@@ -17,8 +17,9 @@ from tpuc_chip_parts.simulator import FileSimulator, HostStep, Step, call_functi
 
 from tpuc_bm1684x.container import BModel, CommandGroup, CpuLayer, Stage, SubNet, Tensor
 from tpuc_bm1684x.container.model import SubNetMode
-from tpuc_bm1684x.isa.geometry import DDR_BASE, DDR_LIMIT_BYTES, LANE_BYTES
+from tpuc_bm1684x.isa.geometry import DDR_BASE, DDR_LIMIT_BYTES
 from tpuc_bm1684x.isa.stream import decode_stream
+from tpuc_bm1684x.isa.target import BM1684X, Target
 from tpuc_bm1684x.isa.types import Array
 from tpuc_bm1684x.layers import layer_function, layer_functions
 from tpuc_bm1684x.machine import Machine
@@ -28,26 +29,32 @@ class Simulator(FileSimulator):
     """One network of a file with its memories. The constructor decodes; `run` may be called any number of times."""
 
     part_name = "group"
+    target = BM1684X
     machine: Machine
 
     def __init__(self, model: BModel, net: str | None = None, source: str = "bmodel", stage: int = 0) -> None:
         self.model = model
-        self.stage = _choose_stage(model, net, source, stage)
-        self.steps = tuple(_decode_subnets(self.stage.subnets, source))
-        self._lmem_bytes = _lmem_high_water(self.parts)
+        self.stage = _choose_stage(model, net, source, stage, self.target)
+        self.steps = tuple(_decode_subnets(self.stage.subnets, source, self.target))
+        self._lmem_bytes = _lmem_high_water(self.parts, self.target)
+        super().__init__(source, self._memories(source))
+        self._weights_touched = self._writes_weights()
+
+    def _memories(self, source: str) -> Machine:
+        """The memories of the chip, with the weights in DDR."""
         first, size = _ddr_extent(self.stage, source)
         self._context = slice(self.stage.writable_address - first, size)
-        super().__init__(source, Machine(size))
+        machine = Machine(size)
         if self.stage.coefficients is not None:
             start = self.stage.coefficients.address - first
             data = np.frombuffer(self.stage.coefficients.data, np.uint8)
-            self.machine.ddr[start : start + data.size] = data
-        self._weights_touched = self._writes_weights()
+            machine.ddr[start : start + data.size] = data
+        return machine
 
     @classmethod
     def from_bytes(cls, data: bytes, net: str | None = None, source: str = "bmodel") -> Simulator:
         """Load a file; raises CorruptFile, IllegalCommand or Unsupported."""
-        return cls(BModel.from_bytes(data), net, source)
+        return cls(BModel.from_bytes(data, cls.target.file_chip), net, source)
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:
@@ -84,17 +91,15 @@ class Simulator(FileSimulator):
 # -- loading -----------------------------------------------------------------------------------------------------------
 
 
-def _choose_stage(model: BModel, name: str | None, source: str, number: int) -> Stage:
+def _choose_stage(model: BModel, name: str | None, source: str, number: int, target: Target) -> Stage:
     names = [net.name for net in model.nets]
     if name is not None and name not in names:
         raise UsageError(f"{source}: no network {name!r}; the file has {', '.join(names)}")
     net = model.nets[names.index(name) if name is not None else 0]
     stage = net.stages[number]
-    if net.address_mode not in (0, 1):
-        raise Unsupported(
-            f"{source}: address mode {net.address_mode}: the simulator supports the basic mode and separate inputs "
-            "and outputs (0, 1); recompile it"
-        )
+    if net.address_mode not in target.address_modes:
+        known = "tagged addresses (2)" if target.ddr_tags else "the basic mode and separate inputs and outputs (0, 1)"
+        raise Unsupported(f"{source}: address mode {net.address_mode}: the simulator supports {known}; recompile it")
     if stage.is_dynamic:
         raise Unsupported(f"{source}: a dynamic network; compile it for fixed shapes")
     for subnet in stage.subnets:
@@ -125,14 +130,14 @@ def _ddr_extent(stage: Stage, source: str) -> tuple[int, int]:
     return DDR_BASE, end - DDR_BASE
 
 
-def _decode_subnets(subnets: Iterable[SubNet], source: str) -> Iterator[Step]:
+def _decode_subnets(subnets: Iterable[SubNet], source: str, target: Target) -> Iterator[Step]:
     index = 0
     for subnet in subnets:
         if subnet.layer is not None:
             yield _decode_layer(subnet, subnet.layer, source)
             continue
         for group in subnet.groups:
-            yield _decode_group(group, f"{source}: group {index}")
+            yield _decode_group(group, f"{source}: group {index}", target)
             index += 1
 
 
@@ -149,10 +154,10 @@ def _decode_layer(subnet: SubNet, layer: CpuLayer, source: str) -> HostStep:
     return HostStep(function.function, function.unpack(layer.parameters), inputs, subnet.outputs)
 
 
-def _decode_group(group: CommandGroup, where: str) -> DecodedStreams:
+def _decode_group(group: CommandGroup, where: str, target: Target) -> DecodedStreams:
     try:
-        compute = decode_stream(Engine.COMPUTE, group.tiu)
-        dma = decode_stream(Engine.DMA, group.gdma)
+        compute = decode_stream(Engine.COMPUTE, group.tiu, target)
+        dma = decode_stream(Engine.DMA, group.gdma, target)
     except (CorruptFile, IllegalCommand) as error:
         raise type(error)(f"{where}: {error}") from error
     for name, stream, count in (("compute", compute, group.tiu_count), ("DMA", dma, group.gdma_count)):
@@ -163,7 +168,7 @@ def _decode_group(group: CommandGroup, where: str) -> DecodedStreams:
     return DecodedStreams.of(compute.commands, dma.commands, where)
 
 
-def _lmem_high_water(groups: Iterable[DecodedStreams]) -> int:
+def _lmem_high_water(groups: Iterable[DecodedStreams], target: Target) -> int:
     """Bytes per lane that the program may write, rounded up to words."""
     ends = [
         region.end
@@ -172,4 +177,4 @@ def _lmem_high_water(groups: Iterable[DecodedStreams]) -> int:
         for region in command.instruction.writes()
         if region.space == "lmem"
     ]
-    return min(LANE_BYTES, -(-max(ends, default=0) // 4) * 4)
+    return min(target.lane_bytes, -(-max(ends, default=0) // 4) * 4)

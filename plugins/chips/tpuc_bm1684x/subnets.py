@@ -14,6 +14,7 @@ from tpuc.api import Engine, Instruction, Region, derive_waits
 from tpuc_bm1684x.container import CommandGroup, CpuLayer, SubNet, Tensor
 from tpuc_bm1684x.container.model import SubNetMode
 from tpuc_bm1684x.isa import DType, Fill, encode_stream
+from tpuc_bm1684x.isa.target import BM1684X, Target
 
 
 @dataclass(frozen=True)
@@ -50,13 +51,13 @@ class _Part:
         return _meets(tensor, (region for one in self.instructions for region in one.writes()))
 
 
-def command_group(instructions: Sequence[Instruction]) -> CommandGroup:
+def command_group(instructions: Sequence[Instruction], target: Target = BM1684X) -> CommandGroup:
     """Encode consecutive commands as the two engine streams; raises IllegalCommand when command ids would overflow."""
     commands = derive_waits(instructions)
     counts = {engine: sum(1 for command in commands if command.engine is engine) + 1 for engine in Engine}
     return CommandGroup(
-        encode_stream(commands, Engine.COMPUTE),
-        encode_stream(commands, Engine.DMA),
+        encode_stream(commands, Engine.COMPUTE, target),
+        encode_stream(commands, Engine.DMA, target),
         counts[Engine.COMPUTE],
         counts[Engine.DMA],
     )

@@ -8,7 +8,7 @@ from dataclasses import replace
 from tpuc.api import Unsupported, UsageError
 from tpuc_chip_parts.flatbuffer import check_rewritable
 
-from tpuc_bm1684x.container.model import BModel, Net, Stage
+from tpuc_bm1684x.container.model import CHIP, BModel, Net, Stage
 
 
 def stages(model: BModel) -> Iterator[tuple[Net, int]]:
@@ -16,14 +16,14 @@ def stages(model: BModel) -> Iterator[tuple[Net, int]]:
     return ((net, number) for net in model.nets for number in range(len(net.stages)))
 
 
-def combine(files: Sequence[bytes]) -> bytes:
+def combine(files: Sequence[bytes], chip: str = CHIP) -> bytes:
     """Write one file with the networks of all files. Networks with the same name become one network with several sets
     of shapes.
 
     Raises UsageError for two networks with the same name and shapes, Unsupported for files from another compiler.
     """
     nets: dict[str, Net] = {}
-    models = [_own(data) for data in files]
+    models = [_own(data, chip) for data in files]
     for net in (net for model in models for net in model.nets):
         before = nets.get(net.name, replace(net, stages=()))
         _check(before, net)
@@ -31,20 +31,20 @@ def combine(files: Sequence[bytes]) -> bytes:
     return replace(models[0], nets=tuple(nets.values())).to_bytes()
 
 
-def extract(data: bytes) -> list[tuple[str, bytes]]:
+def extract(data: bytes, chip: str = CHIP) -> list[tuple[str, bytes]]:
     """One file per network and set of shapes, each with the network's name."""
-    model = _own(data)
+    model = _own(data, chip)
     return [
         (net.name, replace(model, nets=(replace(net, stages=(net.stages[number],)),)).to_bytes())
         for net, number in stages(model)
     ]
 
 
-def _own(data: bytes) -> BModel:
+def _own(data: bytes, chip: str) -> BModel:
     """Read a file written by this compiler; raises Unsupported for other files, which could not be rewritten
     without loss.
     """
-    model = BModel.from_bytes(data)
+    model = BModel.from_bytes(data, chip)
     check_rewritable(model.to_bytes, data)
     return model
 

@@ -183,7 +183,7 @@ class BModel:
         return HEADER.pack(MAGIC, HEADER.size, len(block), len(area.data)) + block + bytes(area.data)
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> BModel:
+    def from_bytes(cls, data: bytes, expected: str = CHIP) -> BModel:
         """Decode a file; raises CorruptFile, or Unsupported for another chip."""
         if len(data) < HEADER.size:
             raise CorruptFile(f"bmodel of {len(data)} bytes: the header alone has {HEADER.size}; the file is truncated")
@@ -195,8 +195,8 @@ class BModel:
             raise CorruptFile(f"bmodel of {len(data)} bytes: the header states {needed}; the file is truncated")
         record = _schema().read(data[header_bytes : header_bytes + block_bytes], "Model")
         chip = record.get("chip", "")
-        if chip != CHIP:
-            raise Unsupported(f"bmodel for chip {chip!r}: only files for {CHIP} can be read here; recompile it")
+        if chip != expected:
+            raise Unsupported(f"bmodel for chip {chip!r}: only files for {expected} can be read here; recompile it")
         area = memoryview(data)[header_bytes + block_bytes : needed]
         nets = tuple(_read_net(item, area) for item in record.get("net", []))
         if not nets:

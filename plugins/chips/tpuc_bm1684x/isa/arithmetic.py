@@ -172,6 +172,8 @@ class Arithmetic(ComputeInstruction):
             raise IllegalCommand(f"{self.mnemonic()}: {left} to {result}; use CAST to change the kind of number")
         if self.operation is Op.MULTIPLY_ADD and not left.is_float:
             raise IllegalCommand(f"{self.mnemonic()}: {left}: the simulator supports only floats; use MUL and ADD")
+        if self.operation is Op.MULTIPLY_ADD and left.bytes == 2 and not self.target.adds_narrow_products:
+            raise IllegalCommand(f"{self.mnemonic()}: {left}: it takes f32 only; cast before")
         if self.operation is Op.ABS_DIFFERENCE and not left.is_float:
             raise IllegalCommand(f"{self.mnemonic()}: {left}: it takes floats only; use SUB and ABS")
         if self.operation is Op.CAST and {left, result} == {DType.F16, DType.BF16}:
@@ -211,7 +213,7 @@ class Arithmetic(ComputeInstruction):
         if op in _SHIFTS:
             return elementwise.shift(op, left, right, result, self.rounding)
         if op is Op.DIV:
-            return elementwise.divide(left, right, self.iterations)
+            return elementwise.divide(left, right, self.iterations, at_ends=self.target.has_ends_of_roots)
         if op is Op.MULTIPLY_ADD:
             old = machine.load(self.result, self.shape)
             return elementwise.multiply_add(old, left, right, self._shift(machine), self.rounding)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from tpuc.api.encoding import Coded, Draft, FieldCodec, Fields, Number, Numbers
@@ -118,6 +119,28 @@ class Tensor(FieldCodec):
 
     def _dtype(self, draft: Draft, fields: Fields) -> DType:
         return dtype_of(self._read_prec(draft, fields), self._read_sign(draft, fields))
+
+
+def states_operands(command: Any) -> bool:
+    """True where fields state the type of the second operand, and whether an integer result is signed."""
+    return command.target.states_signs
+
+
+def uses_registers(command: Any) -> bool:
+    """True where the zero point of the second operand is in a register."""
+    return command.is_integer and command.target.has_registers
+
+
+class IntegerSign(FieldCodec):
+    """Codec of the sign of an integer result, where a field states it."""
+
+    def write(self, instruction: Any, fields: dict[str, int]) -> None:
+        dtype: DType = instruction.__dict__["result"].dtype
+        fields["res0_sign"] = int(dtype.signed and not dtype.is_float)
+
+    def read(self, draft: Draft, fields: Fields) -> None:
+        result: Operand = draft.__dict__["result"]
+        draft.__dict__["result"] = replace(result, dtype=result.dtype.with_sign(bool(fields["res0_sign"])))
 
 
 def _reader(stated: Stated) -> Callable[[Draft, Fields], int]:

@@ -14,6 +14,11 @@ from tpuc_bm1684x.isa.types import Layout, Operand
 
 HEADER = frozenset({"cmd_short", "cmd_id", "cmd_id_dep", "cmd_id_en", "tsk_typ", "cmd_type"})
 _HARMLESS_PREFIXES = ("rsvd", "reserved", "pwr_step", "intr_en", "cmd_id_en")
+REGISTERS = "registers"
+"""The memory space of parameters that are not in the fields of a command."""
+REGISTER_BYTES = 4
+KERNEL_POINT, DUMMY_REGISTER = 5, 127
+"""Numbers of registers: the zero point of a convolution's filter, and one that nothing reads."""
 _ALL_LANES = (1 << 64) - 1
 _IDENTIFIED = {"cmd_id_en": 1}
 _ANONYMOUS: dict[str, int] = {}
@@ -82,6 +87,11 @@ class Bm1684xInstruction(EncodedInstruction):
         return self.leftover
 
 
+def register_region(number: int) -> Region:
+    """The region of a register."""
+    return Region(REGISTERS, number * REGISTER_BYTES, (number + 1) * REGISTER_BYTES)
+
+
 def check_alignment(mnemonic: str, operand: Operand, target: Target) -> None:
     """Raise IllegalCommand unless the address is a multiple of the element size, or of the vector size in the aligned
     layout.
@@ -100,6 +110,7 @@ def check_region(mnemonic: str, region: Region, target: Target) -> None:
         "smem": (0, target.smem_bytes),
         "l2": (target.l2_base, target.l2_base + target.l2_bytes),
         "ddr": (target.ddr_base, target.ddr_end),
+        REGISTERS: (0, REGISTER_BYTES * (DUMMY_REGISTER + 1)),
     }[region.space]
     if not low <= region.start <= region.end <= high or not 0 <= region.first_lane < region.end_lane <= target.lanes:
         raise IllegalCommand(

@@ -13,7 +13,8 @@ from tpuc.api.encoding import Coded, Constant, Derived, Encoding, Ignored, When,
 from tpuc.api.simulation import Product, convolve, exact_product
 from tpuc_ops.quant.arithmetic import Rounding, saturate, shift_right
 
-from tpuc_bm1684x.isa.codecs import Tensor, extents, operation
+from tpuc_bm1684x.isa.codecs import IntegerSign, Tensor, extents, operation, states_operands, uses_registers
+from tpuc_bm1684x.isa.command import KERNEL_POINT, register_region
 from tpuc_bm1684x.isa.elementwise import flush
 from tpuc_bm1684x.isa.sums import aligned_matmul, alternating_matmul
 from tpuc_bm1684x.isa.types import Array, DType, Layout, Operand, Scalar, Shape4, Source, regions_of
@@ -42,6 +43,17 @@ def _bias_prec(conv: Conv) -> int:
     return (DType.INT16 if conv.is_integer else DType.F32).prec
 
 
+_SECOND_OPERAND = When(
+    lambda conv: conv.is_integer and not conv.is_fused,
+    Constant(opd2_sign=1),
+    Tensor("kernel_zero_point", "opd2", prec=0, layout=Layout.COMPACT, immediate=True, optional=True),
+    otherwise=[
+        Derived("opd2_sign", lambda conv: conv.is_integer),
+        Tensor("bias", "opd2", prec=_bias_prec, sign=1, layout=Layout.COMPACT, optional=True),
+    ],
+)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Conv(WindowInstruction):
     """`result = convolution of input with weight` (CONV); `result_shape` is given, not computed.
@@ -65,14 +77,12 @@ class Conv(WindowInstruction):
         Tensor("weight", "opd1", prec=_input_prec, layout=Layout.COMPACT, immediate=True, float_sign=0),
         WindowInstruction.window_encoding,
         flag("accumulate", "res_add"),
+        When(states_operands, Derived("opd1_prec", lambda conv: conv.weight.dtype.prec), IntegerSign()),
         When(
-            lambda conv: conv.is_integer and not conv.is_fused,
-            Constant(opd2_sign=1),
-            Tensor("kernel_zero_point", "opd2", prec=0, layout=Layout.COMPACT, immediate=True, optional=True),
-            otherwise=[
-                Derived("opd2_sign", lambda conv: conv.is_integer),
-                Tensor("bias", "opd2", prec=_bias_prec, sign=1, layout=Layout.COMPACT, optional=True),
-            ],
+            uses_registers,
+            Constant(opd4_const=1, opd5_const=1, opd2_sign=1),
+            Tensor("bias", "opd2", prec=DType.INT32.prec, sign=1, layout=Layout.COMPACT, optional=True),
+            otherwise=[_SECOND_OPERAND],
         ),
         When(
             lambda conv: conv.is_fused,
@@ -121,6 +131,8 @@ class Conv(WindowInstruction):
             wanted = (DType.INT8, DType.UINT8)
         if (source.bytes > 1 and self.is_integer) or result not in wanted:
             raise IllegalCommand(f"{self.mnemonic()}: {source} to {result}; use {' or '.join(map(str, wanted))}")
+        if uses_registers(self) and self.kernel_zero_point is not None:
+            raise IllegalCommand(f"{self.mnemonic()}: the filter's zero point is in a register here; write it there")
         if self.is_fused and self.accumulate:
             raise IllegalCommand(f"{self.mnemonic()}: it cannot add to an old result; use NORMAL")
 
@@ -135,7 +147,8 @@ class Conv(WindowInstruction):
 
     def reads(self) -> Sequence[Region]:
         channels = (1, self.result_shape[1], 1, 1)
-        return regions_of(
+        registers = [register_region(KERNEL_POINT)] if uses_registers(self) else []
+        return registers + regions_of(
             self.target,
             (self.input, self._input_dims()),
             (self.weight, self._weight_dims()),
@@ -182,7 +195,9 @@ class Conv(WindowInstruction):
         weight = weight[..., :piece]
         if self.rotate:
             weight = weight[:, :, ::-1]
-        if self.kernel_zero_point is not None:
+        if uses_registers(self):
+            weight = weight.astype(np.int16) - np.int16(machine.register(KERNEL_POINT))
+        elif self.kernel_zero_point is not None:
             point = machine.fetch(self.kernel_zero_point, (1, oc, 1, 1)).reshape(-1, 1, 1, 1)
             weight = weight.astype(np.int16) - point.astype(np.int16)
         return weight.reshape(oc, -1), piece
@@ -214,4 +229,6 @@ class Conv(WindowInstruction):
             if self.bias is not None:
                 value += machine.load(self.bias, channels)
             return saturate(shift_right(value, np.int64(self.shift), Rounding.HALF_UP), result)
+        if self.bias is not None:
+            total = total + machine.load(self.bias, channels)
         return total + machine.load(self.result, self.result_shape) if self.accumulate else total

@@ -192,29 +192,34 @@ def simple(op: int, left: Array, right: Array) -> Array:
 
 
 @np.errstate(all="ignore")
-def reciprocal_root(values: Array, iterations: int) -> Array:
+def reciprocal_root(values: Array, iterations: int, *, at_ends: bool = False) -> Array:
     """`1 / sqrt(values)` of f32 by Newton's method. The initial guess halves and negates the exponent by integer
-    arithmetic on the bits.
+    arithmetic on the bits. `at_ends`: zero gives infinity of its sign, infinity 0, and a negative number none.
     """
     half = flush(values * np.float32(0.5))
     root = flush((_ROOT_GUESS - (values.view(np.int32) >> 1)).view(np.float32))
     for _ in range(iterations):
         root = flush(root * (np.float32(1.5) - flush(flush(half * root) * root)))
+    if at_ends:
+        root = np.where(values == 0, np.copysign(np.float32(np.inf), values), root)
+        root = np.where(values == np.inf, np.float32(0), root)
+        root = np.where((flush(values) < 0) | np.isnan(values), _NO_NUMBER, root)
     return root
 
 
-def divide(left: Array, right: Array, iterations: int) -> Array:
+def divide(left: Array, right: Array, iterations: int, *, at_ends: bool = False) -> Array:
     """`left` times the squared reciprocal square root of `
     right
     `, with the sign of `right`; 1 to 4 iterations.
     """
     with np.errstate(all="ignore"):
-        root = reciprocal_root(np.abs(right), (iterations - 1) % 4 + 1)
+        root = reciprocal_root(np.abs(right), (iterations - 1) % 4 + 1, at_ends=at_ends)
         value = flush(flush(left) * flush(root * root))
         return np.where(np.signbit(right), -value, value)
 
 
 _ROOT_GUESS = np.int32(0x5F3759DF)
+_NO_NUMBER = np.uint32(0xFFC00000).view(np.float32)
 
 
 def abs_difference(left: Array, right: Array) -> Array:

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from tpuc.api import IllegalCommand, Region
-from tpuc.api.encoding import Cases, Coded, Derived, Encoding, Ignored, Number, When, flag
+from tpuc.api.encoding import Cases, Coded, Constant, Derived, Encoding, Ignored, Number, When, flag
 from tpuc.api.simulation import exact_matmul
 from tpuc_ops.quant.arithmetic import Rounding, saturate, shift_right
 
-from tpuc_bm1684x.isa.codecs import Tensor, operation, rounding
-from tpuc_bm1684x.isa.command import ComputeInstruction
+from tpuc_bm1684x.isa.codecs import IntegerSign, Tensor, operation, rounding, states_operands, uses_registers
+from tpuc_bm1684x.isa.command import KERNEL_POINT, ComputeInstruction, register_region
+from tpuc_bm1684x.isa.elementwise import flush
 from tpuc_bm1684x.isa.sums import aligned_matmul, alternating_matmul
 from tpuc_bm1684x.isa.types import Array, DType, Layout, Operand, Scalar, Shape4, Source, regions_of
 
@@ -34,6 +35,23 @@ class MatMulOp(enum.IntEnum):
     TT = 6
 
 
+_ZERO_POINT = Tensor(
+    "zero_point",
+    "opd2",
+    prec=0,
+    sign=lambda product: product.right.dtype.signed,
+    layout=lambda product: Layout.COMPACT if product.operation is MatMulOp.TT else Layout.ALIGNED,
+    immediate=True,
+    optional=True,
+)
+
+
+_BIAS = Tensor(
+    "bias", "opd2", prec=lambda product: (DType.INT32 if product.is_integer else DType.F32).prec, sign=1, optional=True
+)
+_UNUSED = Ignored("opd2_addr", "opd2_const")
+
+
 @dataclass(frozen=True, kw_only=True)
 class MatMul(ComputeInstruction):
     """`result[rows, columns]` from aligned (1, rows, 1, columns) matrices, one row per lane (MM2).
@@ -41,7 +59,8 @@ class MatMul(ComputeInstruction):
     NN: left[rows, depth] times right[depth, columns]. NT: right is stored [columns, depth]. TT: right[rows, depth]
     times left[depth, columns]. int8: int32 result, with `zero_point` subtracted from right (an immediate, or for NN and
     NT an aligned table (1, 64, 1, columns) with one entry per column). f16, bf16: f32 result or the same type.
-    `accumulate` adds the old result, which is f32 for floats, whatever `result` is.
+    `accumulate` adds the old result, which is f32 for floats, whatever `result` is. `bias`: a row (1, lanes, 1,
+    columns) of int32 or f32 that is equal in all lanes, where the command has one.
     """
 
     table_name = "sMM2"
@@ -57,19 +76,9 @@ class MatMul(ComputeInstruction):
         Derived("opd1_c", lambda product: product.right_dims()[1]),
         Derived("opd1_w", lambda product: product.right_dims()[3]),
         flag("accumulate", "res_add"),
-        When(
-            lambda product: not product.left.dtype.is_float,
-            Tensor(
-                "zero_point",
-                "opd2",
-                prec=0,
-                sign=lambda product: product.right.dtype.signed,
-                layout=lambda product: Layout.COMPACT if product.operation is MatMulOp.TT else Layout.ALIGNED,
-                immediate=True,
-                optional=True,
-            ),
-        ),
-        Ignored("opd2_addr", "opd2_const"),
+        When(states_operands, Derived("opd1_prec", _left_prec), IntegerSign()),
+        When(uses_registers, Constant(opd2_sign=1, opd4_const=1, opd5_const=1)),
+        When(states_operands, _BIAS, otherwise=[When(lambda product: product.is_integer, _ZERO_POINT), _UNUSED]),
     )
 
     operation: MatMulOp
@@ -80,7 +89,13 @@ class MatMul(ComputeInstruction):
     left: Source
     right: Source
     zero_point: Source | None = None
+    bias: Operand | None = None
     accumulate: bool = False
+
+    @property
+    def is_integer(self) -> bool:
+        """True when it multiplies integers."""
+        return not self.left.dtype.is_float
 
     def right_dims(self) -> Shape4:
         """Extents of the right matrix as a tensor."""
@@ -111,6 +126,8 @@ class MatMul(ComputeInstruction):
             raise IllegalCommand(
                 f"{self.mnemonic()}: {kind} to {result}; use int32 for int8, f32 or the same type for floats"
             )
+        if uses_registers(self) and self.zero_point is not None:
+            raise IllegalCommand(f"{self.mnemonic()}: the zero point is in a register here; write it there")
         if isinstance(self.zero_point, Operand) and self.operation is MatMulOp.TT:
             raise IllegalCommand(
                 f"{self.mnemonic()}: the simulator does not support a zero point table here; use an immediate"
@@ -118,17 +135,23 @@ class MatMul(ComputeInstruction):
 
     def sources(self) -> Sequence[tuple[Source, Shape4]]:
         pairs = [(self.left, self._left_dims()), (self.right, self.right_dims())]
+        if self.bias is not None:
+            pairs.append((self.bias, self._row_dims()))
         if self.zero_point is not None:
             pairs.append((self.zero_point, (1, self.target.lanes, 1, self.columns)))
         if self.accumulate:
             pairs.append((self._old_result(), self._result_dims()))
         return pairs
 
+    def _row_dims(self) -> Shape4:
+        return (1, min(self.rows, self.target.lanes), 1, self.columns)
+
     def _old_result(self) -> Operand:
         return Operand(self.result.address, DType.F32 if self.left.dtype.is_float else DType.INT32)
 
     def reads(self) -> Sequence[Region]:
-        return regions_of(self.target, *self.sources())
+        registers = [register_region(KERNEL_POINT)] if uses_registers(self) else []
+        return registers + regions_of(self.target, *self.sources())
 
     def writes(self) -> Sequence[Region]:
         return [self.result.region(self._result_dims(), self.target)]
@@ -138,17 +161,28 @@ class MatMul(ComputeInstruction):
         left, right = matrices
         if self.operation is MatMulOp.NT:
             right = right.T
-        if self.zero_point is not None:
+        if uses_registers(self):
+            right = right.astype(np.int16) - np.int16(machine.register(KERNEL_POINT))
+        elif self.zero_point is not None:
             point = machine.fetch(self.zero_point, (1, self.target.lanes, 1, self.columns))
             right = right.astype(np.int16) - (point[0, 0, 0] if point.ndim else point).astype(np.int16)
         first, second = (right, left) if self.operation is MatMulOp.TT else (left, right)
         old = machine.load(self._old_result(), self._result_dims())[0, :, 0] if self.accumulate else None
+        if self.bias is not None:
+            row = machine.load(self.bias, self._row_dims())[0, :1, 0]
+            old = np.broadcast_to(row, (self.rows, self.columns)) if old is None else _both(old, row)
         if self.left.dtype.is_float:
-            value = aligned_matmul(first, second, old, self.result.dtype.numpy)
+            value = aligned_matmul(first, second, old, self.result.dtype.numpy, self.target.packing[2])
         else:
             value = exact_matmul(first, second, 383)
             value = value if old is None else value + old
         machine.store(self.result, self._result_dims(), value[None, :, None, :])
+
+
+@np.errstate(all="ignore")
+def _both(old: Array, bias: Array) -> Array:
+    """The start of the sums where there are an old result and a bias."""
+    return flush(old) + flush(bias)
 
 
 def _matrix(machine: Machine, source: Source, shape: Shape4) -> Array:

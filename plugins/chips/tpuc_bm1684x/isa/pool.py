@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from tpuc.api import IllegalCommand, Region
-from tpuc.api.encoding import Cases, Derived, Encoding, Ignored, Signed, When
+from tpuc.api.encoding import Cases, Constant, Derived, Encoding, Ignored, Signed, When
 from tpuc_ops.quant.arithmetic import Rounding, saturate, shift_right
 
-from tpuc_bm1684x.isa.codecs import Tensor, extents, operation, rounding
+from tpuc_bm1684x.isa.codecs import IntegerSign, Tensor, extents, operation, rounding, states_operands
 from tpuc_bm1684x.isa.elementwise import canonical, flush
 from tpuc_bm1684x.isa.sums import alternating_sum, without_denormals
 from tpuc_bm1684x.isa.types import Array, DType, Layout, Operand, Pair, Scalar, Shape4, Source, regions_of
@@ -59,6 +59,11 @@ _DEPTHWISE_PARTS = Encoding(
 _PLAIN_SHIFT = Encoding(Signed("shift", "opd2_addr", 8), Ignored("opd2_sign"))
 
 
+def _gives_values(pool: PoolOrDepthwise) -> bool:
+    """True where a maximum gives values or their places, as a field says."""
+    return pool.operation is PoolOp.MAX and pool.target.states_signs
+
+
 @dataclass(frozen=True, kw_only=True)
 class PoolOrDepthwise(WindowInstruction):
     """Depthwise convolution or pooling; input and result are aligned and share N and C of `shape` (PorD).
@@ -87,11 +92,14 @@ class PoolOrDepthwise(WindowInstruction):
                 PoolOp.DEPTHWISE: _DEPTHWISE_PARTS,
                 PoolOp.DEPTHWISE_RELU: _DEPTHWISE_PARTS,
                 PoolOp.AVERAGE: Encoding(_WEIGHT, _PLAIN_SHIFT),
+                PoolOp.MAX: When(_gives_values, otherwise=[_PLAIN_SHIFT]),
             },
             others=_PLAIN_SHIFT,
         ),
         Tensor("result", "res0", sign=lambda pool: pool.result_sign()),
-        Ignored("opd2_addr", "opd2_n_str", "opd1_sign", "opd1_addr", "opd1_const", "opd2_const", "res1_addr"),
+        When(states_operands, IntegerSign()),
+        When(_gives_values, Constant(opd2_addr=0xFFFFFFFF), Ignored("opd2_n_str"), otherwise=[Ignored("opd2_addr")]),
+        Ignored("opd2_n_str", "opd1_sign", "opd1_addr", "opd1_const", "opd2_const", "res1_addr"),
     )
 
     operation: PoolOp
@@ -116,6 +124,9 @@ class PoolOrDepthwise(WindowInstruction):
             raise IllegalCommand(
                 f"{self.mnemonic()}: the simulator does not support regions of interest; pool whole tensors"
             )
+        shifts = self.is_integer and self.result.dtype.bytes == 1 and self.shift and self.operation is not PoolOp.MAX
+        if shifts and not self.target.shifts_pools:
+            raise IllegalCommand(f"{self.mnemonic()}: it does not shift; give 32-bit sums and requantize them")
         self.window.check(self.mnemonic(), self.input_size, self.shape[2:])
         if (self.weight is None) != (self.operation is PoolOp.MAX):
             raise IllegalCommand(f"{self.mnemonic()}: MAX takes no weight, and all other operations need one")

@@ -18,6 +18,7 @@ from tpuc_bm1684x.isa.elementwise import flush
 from tpuc_bm1684x.isa.types import (
     Array,
     DType,
+    Layout,
     Operand,
     Shape4,
     bits_float,
@@ -52,13 +53,28 @@ def _float(attribute: str, field: str) -> Coded:
 
 
 _DEQUANTIZE = Encoding(
-    Signed("zero_point", "opd1_addr", 16),
-    Signed("shift", "opd1_addr", 16, at=16, significant=8),
-    Signed("multiplier", "opd2_addr", 32),
+    When(
+        lambda command: command.target.has_compact_records,
+        Signed("multiplier", "opd1_addr", 32),
+        Signed("shift", "opd2_addr", 8),
+        Signed("zero_point", "opd2_addr", 16, at=16),
+        otherwise=[
+            Signed("zero_point", "opd1_addr", 16),
+            Signed("shift", "opd1_addr", 16, at=16, significant=8),
+            Signed("multiplier", "opd2_addr", 32),
+        ],
+    )
 )
 _IMMEDIATES = {
     Op.FLOAT_REQUANTIZE: Encoding(_float("scale", "opd1_addr"), _float("offset", "opd2_addr")),
-    Op.FLOAT_DEQUANTIZE: Encoding(Signed("zero_point", "opd1_addr", 32), _float("scale", "opd2_addr")),
+    Op.FLOAT_DEQUANTIZE: Encoding(
+        When(
+            lambda command: command.target.has_compact_records,
+            Signed("zero_point", "opd2_addr", 32),
+            _float("scale", "opd1_addr"),
+            otherwise=[Signed("zero_point", "opd1_addr", 32), _float("scale", "opd2_addr")],
+        )
+    ),
     Op.REQUANTIZE: Encoding(
         Signed("multiplier", "opd1_addr", 32),
         Signed("shift", "opd2_addr", 8),
@@ -75,8 +91,9 @@ class Requantize(ComputeInstruction):
 
     Parameters are shared by all channels, or come from `table`, the address of a per-channel table of 64-byte records:
     {multiplier, shift, zero_point} int32, {scale, offset} f32, {zero_point int32, scale f32}, or {zero_point,
-    multiplier, shift} int32. `shift` is positive to the left. `rounding` applies to the result, `source_rounding` to
-    the integer-to-float conversion of FLOAT_REQUANTIZE.
+    multiplier, shift} int32. Compact records have two words without gaps, those of REQUANTIZE {multiplier, shift in 8
+    bits and zero_point in the upper 16}. `shift` is positive to the left. `rounding` applies to the result,
+    `source_rounding` to the integer-to-float conversion of FLOAT_REQUANTIZE.
     """
 
     table_name = "sRQDQ"
@@ -120,6 +137,9 @@ class Requantize(ComputeInstruction):
         super().check()
         if self.operation in (Op.RQ2, Op.DQ2):
             raise IllegalCommand(f"{self.mnemonic()}: the simulator does not support this operation; use another")
+        has_table = self.table is not None and self.operation not in (Op.REQUANTIZE, Op.FLOAT_REQUANTIZE)
+        if has_table and self.target.has_compact_records:
+            raise IllegalCommand(f"{self.mnemonic()}: the simulator knows no table of this operation; use an immediate")
         source, result = self.input.dtype, self.result.dtype
         if DType.UINT32 in (source, result):
             raise IllegalCommand(
@@ -142,11 +162,12 @@ class Requantize(ComputeInstruction):
 
     @property
     def _words(self) -> int:
-        return _RECORD_WORDS.get(self.operation, 3)
+        return 2 if self.target.has_compact_records else _RECORD_WORDS.get(self.operation, 3)
 
     def _records(self) -> Operand:
         assert self.table is not None
-        return Operand(self.table, DType.INT32)
+        layout = Layout.COMPACT if self.target.has_compact_records else Layout.ALIGNED
+        return Operand(self.table, DType.INT32, layout)
 
     def _record(self) -> Sequence[int]:
         """The shared parameters as the words of a table record."""
@@ -170,6 +191,8 @@ class Requantize(ComputeInstruction):
         else:
             records = machine.load(self._records(), (1, self.shape[1], 1, self._words))
             raw = [np.ascontiguousarray(records[..., word : word + 1]) for word in range(self._words)]
+            if self.target.has_compact_records and self.operation is Op.REQUANTIZE:
+                raw = [raw[0], raw[1].astype(np.int8), raw[1] >> 16]
         machine.store(self.result, self.shape, self._compute(x, raw))
 
     @np.errstate(all="ignore")
@@ -178,7 +201,8 @@ class Requantize(ComputeInstruction):
         match self.operation:
             case Op.REQUANTIZE:
                 multiplier, shift, zero_point = (word.astype(np.int64) for word in raw)
-                zero_point = zero_point if self.result.dtype.signed else zero_point & 0xFFFF
+                is_signed = self.result.dtype.signed or self.target.has_compact_records
+                zero_point = zero_point if is_signed else zero_point & 0xFFFF
                 return requantize(x, multiplier, -shift, zero_point, self.rounding, result)
             case Op.DEQUANTIZE:
                 zero_point, multiplier, shift = (word.astype(np.int64) for word in raw)

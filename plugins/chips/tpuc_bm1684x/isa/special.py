@@ -101,7 +101,7 @@ class SpecialFunction(ComputeInstruction):
             case SpecialOp.EXPONENT:
                 value = _exponent(x, self.input.dtype)
             case SpecialOp.RSQRT:
-                value = reciprocal_root(np.ascontiguousarray(x), self.terms)
+                value = reciprocal_root(np.ascontiguousarray(x), self.terms, at_ends=self.target.has_ends_of_roots)
             case _:
                 lanes = min(self.shape[1], self.target.lanes)
                 row = machine.load(self._coefficients(), (1, lanes, 1, self.terms))

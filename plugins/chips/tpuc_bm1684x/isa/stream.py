@@ -23,7 +23,7 @@ from tpuc_bm1684x.isa.pool import PoolOrDepthwise
 from tpuc_bm1684x.isa.requantize import Requantize
 from tpuc_bm1684x.isa.select import CompareSelect
 from tpuc_bm1684x.isa.special import ScaleBias, SpecialFunction
-from tpuc_bm1684x.isa.system import EndCompute, EndDma, RawCommand
+from tpuc_bm1684x.isa.system import EndCompute, EndDma, RawCommand, WriteRegisters
 from tpuc_bm1684x.isa.tables import CommandTable, identify
 from tpuc_bm1684x.isa.target import BM1684X, Target
 
@@ -58,6 +58,8 @@ def _class_of(table: CommandTable, fields: Fields) -> type[Bm1684xInstruction] |
     match table.name:
         case "SYSID":
             return EndCompute if special == 31 else None
+        case "SYS_TR_ACC":
+            return WriteRegisters
         case "sDMA_sys":
             return EndDma if special == 0 else None
         case "DMA_tensor":

@@ -7,11 +7,55 @@ from dataclasses import dataclass
 from typing import Any
 
 from tpuc.api import Engine, IllegalCommand, Instruction, Region
-from tpuc.api.encoding import Constant, Encoding, Fields
+from tpuc.api.encoding import Constant, Draft, Encoding, FieldCodec, Fields
 
-from tpuc_bm1684x.isa.command import HEADER, ComputeInstruction, DmaInstruction
+from tpuc_bm1684x.isa.command import DUMMY_REGISTER, HEADER, ComputeInstruction, DmaInstruction, register_region
 from tpuc_bm1684x.isa.tables import CommandTable
 from tpuc_bm1684x.isa.target import BM1684X, Target
+
+_WORD = 0xFFFFFFFF
+
+
+class _Registers(FieldCodec):
+    """Codec of up to three registers with their values; fields that are left write the dummy."""
+
+    def write(self, instruction: WriteRegisters, fields: dict[str, int]) -> None:
+        pairs = [*instruction.values, *[(DUMMY_REGISTER, 0)] * (3 - len(instruction.values))]
+        for place, (number, _) in enumerate(pairs):
+            fields[f"reg_idx{place}"] = number
+        first, second, third = (value & _WORD for _, value in pairs)
+        fields["imm0"], fields["imm1"] = first, second | third << 32
+
+    def read(self, draft: Draft, fields: Fields) -> None:
+        words = (fields["imm0"], fields["imm1"] & _WORD, fields["imm1"] >> 32)
+        pairs = [(fields[f"reg_idx{place}"], word) for place, word in enumerate(words)]
+        while pairs and pairs[-1] == (DUMMY_REGISTER, 0):
+            pairs.pop()
+        draft.__dict__["values"] = tuple(pairs)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WriteRegisters(ComputeInstruction):
+    """Write `values`, pairs of a register and a 32-bit number, which later commands use (SYS_TR_ACC)."""
+
+    table_name = "SYS_TR_ACC"
+    stem = "sys.registers"
+    encoding = Encoding(_Registers())
+
+    values: tuple[tuple[int, int], ...]
+
+    def encode(self, number: int, wait: int) -> bytes:
+        """Without the wait, which it needs for nothing and the next command states again."""
+        return super().encode(number, 0)
+
+    def reads(self) -> Sequence[Region]:
+        return []
+
+    def writes(self) -> Sequence[Region]:
+        return [register_region(number) for number, _ in self.values if number != DUMMY_REGISTER]
+
+    def execute(self, machine: Any) -> None:
+        machine.registers.update({number: value & _WORD for number, value in self.values})
 
 
 class _End:

@@ -26,12 +26,16 @@ class Target:
     `ddr_tags`: DDR addresses in commands name one of this many areas, each with a base that the runtime sets; 0 where
     they are absolute.
 
+    `file_chip`: its name in files. `address_modes`: those of its files that are simulated.
+
     `dma_factor`, `dma_start`: cycles of a transfer, as a multiple of those on BM1684X and in addition to them.
 
     `has_ids`: commands carry their number; without it the engines count. `states_signs`: a field states whether an
     integer result is signed; otherwise it follows from the operands. `has_registers`: parameters beyond the fields of a
     command are in registers, among them the zero point of a convolution's filter. `has_compact_records`: a
-    requantization table has two words per channel without gaps, instead of three words in 64 bytes.
+    requantization table has two words per channel without gaps, instead of three words in 64 bytes. `shifts_pools`:
+    depthwise and pooling commands shift 8-bit results. `adds_narrow_products`: multiplication with addition takes
+    16-bit floats. `has_ends_of_roots`: roots and quotients of zero and infinity are those of IEEE 754.
     """
 
     name: str
@@ -50,6 +54,8 @@ class Target:
     ddr_base: int
     ddr_end: int
     ddr_tags: int = 0
+    file_chip: str = "BM1684X"
+    address_modes: tuple[int, ...] = (0, 1)
     clock_hz: int = 1_000_000_000
     dma_factor: float = 1.0
     dma_start: int = 0
@@ -57,6 +63,9 @@ class Target:
     states_signs: bool = False
     has_registers: bool = False
     has_compact_records: bool = False
+    shifts_pools: bool = True
+    adds_narrow_products: bool = True
+    has_ends_of_roots: bool = False
 
     @cached_property
     def layouts(self) -> Mapping[str, CommandTable]:

@@ -10,7 +10,7 @@ from tpuc_ops.integers import integer_bounds
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import Arithmetic, ArithmeticOp, Scalar
-from tpuc_bm1684x.kernels.common import elementwise_spaces, flat_space, in_spaces
+from tpuc_bm1684x.kernels.common import OfChip, elementwise_spaces, flat_space, in_spaces
 from tpuc_bm1684x.operands import operand
 
 
@@ -54,14 +54,14 @@ def emit_clamp(
         asm.record(Arithmetic(operation=ArithmeticOp.COPY, shape=result.shape, result=target, left=current))
 
 
-class ReluKernel(TileKernel[Any, Bm1684xAssembler]):
+class ReluKernel(OfChip, TileKernel[Any, Bm1684xAssembler]):
     """A standalone relu; source and result share scale and type."""
 
     def space(self, node: Node) -> Space:
-        return flat_space(node)
+        return flat_space(node, self.target)
 
     def kernels(self, node: Node) -> Sequence[Candidate]:
-        return in_spaces(self, elementwise_spaces(node))
+        return in_spaces(self, elementwise_spaces(node, self.target))
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
         bounds = relu_bounds(node.result_type, node.op.relu_limit)

@@ -26,7 +26,6 @@ from tpuc_bm1684x.kernels.hyperbolic import HYPERBOLIC
 from tpuc_bm1684x.kernels.series import SERIES as _SERIES
 from tpuc_bm1684x.kernels.series import Series, table_bytes, table_row
 from tpuc_bm1684x.kernels.widening import Widened, widening_scratch
-from tpuc_bm1684x.lmem import Bm1684xLmem
 
 _SATURATED = 80.0  # a sigmoid is 0 or 1 to f32 precision long before; its exponential and quotient stay finite
 
@@ -155,10 +154,10 @@ class ActiveKernel(ElementwiseKernel):
 
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
         shape = tile_shape(tile)
-        buffers = [*exponential_scratch(shape)] if _has_buffers(node) else []
+        buffers = [*exponential_scratch(shape, self.lmem)] if _has_buffers(node) else []
         if node.op.mode in _WITH_EXTRA:
-            buffers.append(Scratch("extra", Bm1684xLmem().tensor_bytes("aligned", shape, 4)))
-        return (*buffers, *(() if node.op.mode in _NARROW else widening_scratch(node, shape, shape)))
+            buffers.append(Scratch("extra", self.lmem.tensor_bytes("aligned", shape, 4)))
+        return (*buffers, *(() if node.op.mode in _NARROW else widening_scratch(node, shape, shape, self.lmem)))
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
         shape = placed.result.shape

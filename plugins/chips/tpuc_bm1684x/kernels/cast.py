@@ -20,6 +20,7 @@ from tpuc.api import (
     View,
     elementwise_view,
 )
+from tpuc_chip_parts.lanes import Lanes
 from tpuc_chip_parts.tiles import tile_shape
 from tpuc_ops import tpu
 from tpuc_ops.quant.arithmetic import Rounding
@@ -36,11 +37,9 @@ from tpuc_bm1684x.isa import (
     Scalar,
     TransferOp,
 )
-from tpuc_bm1684x.isa.geometry import LANES
-from tpuc_bm1684x.kernels.common import elementwise_spaces, flat_space, in_spaces, parallel_axes
+from tpuc_bm1684x.kernels.common import OfChip, elementwise_spaces, flat_space, in_spaces
 from tpuc_bm1684x.kernels.elementwise import arithmetic, convert
 from tpuc_bm1684x.kernels.planes import plane_candidates
-from tpuc_bm1684x.lmem import Bm1684xLmem
 from tpuc_bm1684x.operands import MAX_EXTENT, dtype_of, operand
 
 _NARROW = (DType.F16, DType.BF16)
@@ -48,7 +47,7 @@ _WIDE = 32
 """Bits of the integers that CPU layers produce."""
 
 
-class CastKernel(TileKernel[tpu.Cast, Bm1684xAssembler]):
+class CastKernel(OfChip, TileKernel[tpu.Cast, Bm1684xAssembler]):
     """Converts types through f32.
 
     To integers: multiply by 1/scale, add the zero point, and convert with rounding and saturation; or divide exactly
@@ -65,12 +64,12 @@ class CastKernel(TileKernel[tpu.Cast, Bm1684xAssembler]):
         return None
 
     def space(self, node: Node) -> Space:
-        return flat_space(node)
+        return flat_space(node, self.target)
 
     def kernels(self, node: Node) -> Sequence[Candidate]:
-        transposed = _transposed_space(node)
-        spaces = (*elementwise_spaces(node), *(() if transposed is None else (transposed,)))
-        return (*plane_candidates(self, node), *in_spaces(self, spaces))
+        transposed = _transposed_space(node, self.lanes)
+        spaces = (*elementwise_spaces(node, self.target), *(() if transposed is None else (transposed,)))
+        return (*plane_candidates(self, node, self.target), *in_spaces(self, spaces))
 
     def reads(self, node: Node, space: Space, tile: Tile) -> Sequence[Box | None]:
         (view,) = space.operands
@@ -80,9 +79,9 @@ class CastKernel(TileKernel[tpu.Cast, Bm1684xAssembler]):
         return super().reads(node, space, tile)
 
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
-        lmem, shape = Bm1684xLmem(), tile_shape(tile)
+        lmem, shape = self.lmem, tile_shape(tile)
         buffers: list[Scratch] = []
-        if _is_transposed(node, shape):
+        if _is_transposed(node, shape, self.lanes):
             shape = elementwise_view(node.result_type.dims)
             size = node.result_type.storage.bits // 8
             buffers.append(Scratch("lanes", lmem.tensor_bytes("aligned", shape, size)))
@@ -94,7 +93,7 @@ class CastKernel(TileKernel[tpu.Cast, Bm1684xAssembler]):
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
         source, result = operand(placed.operand(0)), operand(placed.result)
         shape = placed.result.shape
-        if _is_transposed(node, shape):
+        if _is_transposed(node, shape, self.lanes):
             lanes = Operand(placed.scratch["lanes"].address, result.dtype)
             self._cast(node, placed, elementwise_view(node.result_type.dims), source, lanes, asm)
             asm.record(
@@ -198,20 +197,20 @@ def _quotients(
     return near
 
 
-def _transposed_space(node: Node) -> Space | None:
+def _transposed_space(node: Node, across: Lanes) -> Space | None:
     """Space in which one value per lane becomes a row in one lane, so that it is stored as one run instead of one run
     per value.
     """
     size = node.result_type.size
     lanes, row = View(elementwise_view(node.result_type.dims)), View((1, 1, 1, size))
-    if lanes.shape != (1, size, 1, 1) or not LANES < size <= MAX_EXTENT:
+    if lanes.shape != (1, size, 1, 1) or not across.count < size <= MAX_EXTENT:
         return None
-    return Space(parallel_axes(row.shape, whole="w"), (lanes,), (row,))
+    return Space(across.parallel_axes(row.shape, whole="w"), (lanes,), (row,))
 
 
-def _is_transposed(node: Node, shape: Shape4) -> bool:
+def _is_transposed(node: Node, shape: Shape4, across: Lanes) -> bool:
     """True when a tile of that shape belongs to `_transposed_space`."""
-    space = _transposed_space(node)
+    space = _transposed_space(node, across)
     return space is not None and shape == space.results[0].shape
 
 

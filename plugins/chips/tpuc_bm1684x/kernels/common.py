@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -22,19 +23,37 @@ from tpuc_ops.integers import zero_point
 from tpuc_ops.shapes import positive_axis
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
-from tpuc_bm1684x.isa.geometry import LANES
+from tpuc_bm1684x.isa.target import BM1684X, Target
+from tpuc_bm1684x.lmem import Bm1684xLmem
 from tpuc_bm1684x.operands import MAX_EXTENT
 
 _SMALL_PLANE = 16  # a lane processes 16 to 64 elements at once; transfers to it cost by the row
 SHORT_RUN = 128  # bytes; half the minimum cost of a run
 FEW_LANES = 16  # computing in so few lanes takes longer than the transfers
 MAX_WINDOW_STEP = 15  # 4-bit pads, strides, inserted zeros
-ACROSS_LANES = Lanes(LANES, MAX_EXTENT, MAX_WINDOW_STEP, MAX_WINDOW_STEP, MAX_WINDOW_STEP)
+
+
+@functools.cache
+def lanes_of(target: Target) -> Lanes:
+    """The lanes of a chip, with the limits of command fields."""
+    return Lanes(target.lanes, MAX_EXTENT, MAX_WINDOW_STEP, MAX_WINDOW_STEP, MAX_WINDOW_STEP)
+
+
+ACROSS_LANES = lanes_of(BM1684X)
 parallel_axes, window_refusal, window_limits = (
     ACROSS_LANES.parallel_axes,
     ACROSS_LANES.window_refusal,
     ACROSS_LANES.window_limits,
 )
+
+
+class OfChip:
+    """A kernel with the chip that it is for."""
+
+    def __init__(self, target: Target = BM1684X) -> None:
+        self.target = target
+        self.lanes = lanes_of(target)
+        self.lmem = Bm1684xLmem(target)
 
 
 def views_of(node: Node) -> tuple[tuple[View, ...], View]:
@@ -87,33 +106,34 @@ def zero_point_refusal(types: Sequence[TensorType]) -> str | None:
     return None
 
 
-def elementwise_space(node: Node) -> Space:
+def elementwise_space(node: Node, target: Target = BM1684X) -> Space:
     """Tile space of an op without reductions."""
     operands, result = views_of(node)
-    return Space(parallel_axes(result.shape), operands, (result,))
+    return Space(lanes_of(target).parallel_axes(result.shape), operands, (result,))
 
 
-def flat_space(node: Node) -> Space:
+def flat_space(node: Node, target: Target = BM1684X) -> Space:
     """Like `elementwise_space`, for ops that treat all elements alike.
 
     Tensors of one shape with small planes are viewed as long rows distributed over the lanes instead.
     """
-    space = elementwise_space(node)
+    space = elementwise_space(node, target)
     _, _, h, w = space.results[0].shape
     shapes = {type_.dims for type_ in (*node.operand_types, node.result_type)}
-    view = _rows(node.result_type.size) if len(shapes) == 1 and h * w < _SMALL_PLANE else None
+    view = _rows(node.result_type.size, target) if len(shapes) == 1 and h * w < _SMALL_PLANE else None
     if view is None:
         return space
-    return Space(parallel_axes(view.shape), (view,) * len(space.operands), (view,))
+    return Space(lanes_of(target).parallel_axes(view.shape), (view,) * len(space.operands), (view,))
 
 
-def spread_view(node: Node) -> View | None:
+def spread_view(node: Node, target: Target = BM1684X) -> View | None:
     """View of few channels with large planes as parts (along n) that are rows over most of the lanes. A part is
     contiguous in DDR. None for other tensors and for broadcasts.
     """
     dims, size = node.result_type.dims, node.result_type.size
-    _, c, _, _ = elementwise_space(node).results[0].shape
-    lanes = _rows(size) if c <= _FEW_CHANNELS and all(type_.dims == dims for type_ in node.operand_types) else None
+    _, c, _, _ = elementwise_space(node, target).results[0].shape
+    is_alike = all(type_.dims == dims for type_ in node.operand_types)
+    lanes = _rows(size, target) if c <= target.lanes // 2 and is_alike else None  # more channels occupy most lanes
     if lanes is None or lanes.shape[1] <= c:
         return None
     length = lanes.shape[3]
@@ -121,10 +141,12 @@ def spread_view(node: Node) -> View | None:
     return View((parts, lanes.shape[1], 1, length // parts))
 
 
-def _spread_space(node: Node) -> Space | None:
+def _spread_space(node: Node, target: Target) -> Space | None:
     """Tile space in `spread_view`."""
-    view = spread_view(node)
-    return None if view is None else Space(parallel_axes(view.shape), (view,) * len(node.operand_types), (view,))
+    view = spread_view(node, target)
+    if view is None:
+        return None
+    return Space(lanes_of(target).parallel_axes(view.shape), (view,) * len(node.operand_types), (view,))
 
 
 def matrices_view(dims: Sequence[int]) -> Shape4:
@@ -135,7 +157,7 @@ def matrices_view(dims: Sequence[int]) -> Shape4:
     return (math.prod(dims[:-2]), dims[-2], dims[-1], 1)
 
 
-def matrices_space(node: Node) -> Space | None:
+def matrices_space(node: Node, target: Target = BM1684X) -> Space | None:
     """Tile space in `matrices_view` for an op without reductions; None unless all operands have the result's
     extents.
     """
@@ -143,15 +165,14 @@ def matrices_space(node: Node) -> Space | None:
     if any(type_.dims != dims for type_ in node.operand_types) or max(matrices_view(dims)) > MAX_EXTENT:
         return None
     view = View(matrices_view(dims))
-    return Space(parallel_axes(view.shape), (view,) * len(node.operand_types), (view,))
+    return Space(lanes_of(target).parallel_axes(view.shape), (view,) * len(node.operand_types), (view,))
 
 
-_FEW_CHANNELS = LANES // 2  # more channels occupy most lanes
 _MOST_PARTS = 4  # in which few channels are spread over the lanes, one after the other
 _FEW_COLUMNS = 32  # rows this short are transferred one by one when each has its own lane
 
 
-def row_blocks(dims: Sequence[int]) -> View | None:
+def row_blocks(dims: Sequence[int], target: Target = BM1684X) -> View | None:
     """View of short rows in equal blocks over most of the lanes, with the elements of a row along w. None where rows
     are long or their number has no suitable divisor. Ops along the last dimension stay within a lane, and a block is
     contiguous in DDR.
@@ -159,23 +180,24 @@ def row_blocks(dims: Sequence[int]) -> View | None:
     if len(dims) < 2 or dims[-1] > _FEW_COLUMNS:
         return None
     rows = math.prod(dims[:-1])
-    blocks = _rows(rows) if rows > LANES else None
+    blocks = _rows(rows, target) if rows > target.lanes else None
     return View((1, blocks.shape[1], blocks.shape[3], dims[-1])) if blocks is not None else None
 
 
-def row_blocks_space(node: Node) -> Space | None:
+def row_blocks_space(node: Node, target: Target = BM1684X) -> Space | None:
     """Tile space in `row_blocks` for an op without reductions; None unless all operands have the result's extents."""
     dims = node.result_type.dims
-    view = row_blocks(dims)
+    view = row_blocks(dims, target)
     if view is None or any(type_.dims != dims for type_ in node.operand_types):
         return None
-    return Space(parallel_axes(view.shape), (view,) * len(node.operand_types), (view,))
+    return Space(lanes_of(target).parallel_axes(view.shape), (view,) * len(node.operand_types), (view,))
 
 
-def elementwise_spaces(node: Node) -> tuple[Space, ...]:
+def elementwise_spaces(node: Node, target: Target = BM1684X) -> tuple[Space, ...]:
     """All tile spaces of an op that treats all elements alike, the best for a lone op first."""
-    spaces = [flat_space(node)]
-    for space in (row_blocks_space(node), matrices_space(node), elementwise_space(node), _spread_space(node)):
+    spaces = [flat_space(node, target)]
+    others = (row_blocks_space, matrices_space, elementwise_space, _spread_space)
+    for space in (other(node, target) for other in others):
         if space is not None and space not in spaces:
             spaces.append(space)
     return tuple(spaces)
@@ -186,9 +208,9 @@ def in_spaces(kernel: TileKernel[Any, Bm1684xAssembler], spaces: Iterable[Space]
     return [Candidate(kernel, space) for space in spaces]
 
 
-def _rows(size: int) -> View | None:
+def _rows(size: int, target: Target) -> View | None:
     """View of all elements as equal rows over most of the lanes; None where there is no such division or rows are too
     long.
     """
-    view = ACROSS_LANES.rows(size)
+    view = lanes_of(target).rows(size)
     return view if view is not None and view.shape[3] <= MAX_EXTENT else None

@@ -10,6 +10,7 @@ from tpuc_ops import tpu
 from tpuc_ops.quant.arithmetic import Rounding
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
+from tpuc_bm1684x.isa.target import BM1684X, Target
 from tpuc_bm1684x.kernels.common import MAX_WINDOW_STEP, zero_point_refusal
 from tpuc_bm1684x.kernels.depthwise import DepthwiseConvKernel
 from tpuc_bm1684x.kernels.grouped import GroupedConvKernel
@@ -55,8 +56,9 @@ class DepthwiseDeconvKernel(_Transposed, DepthwiseConvKernel):
 class DeconvKernel(KernelChoice[tpu.Deconv]):
     """Chooses the full, depthwise or grouped kernel."""
 
-    def __init__(self) -> None:
-        self._full, self._depthwise, self._grouped = FullDeconvKernel(), DepthwiseDeconvKernel(), GroupedDeconvKernel()
+    def __init__(self, target: Target = BM1684X) -> None:
+        self._full, self._depthwise = FullDeconvKernel(target), DepthwiseDeconvKernel(target)
+        self._grouped = GroupedDeconvKernel(target)
 
     def kernel(self, node: Node) -> TileKernel[Any, Bm1684xAssembler]:
         if node.op.group == 1:

@@ -38,24 +38,18 @@ from tpuc_bm1684x.isa import (
     PoolOrDepthwise,
     Scalar,
 )
-from tpuc_bm1684x.isa.geometry import LANES
+from tpuc_bm1684x.isa.target import BM1684X, Target
 from tpuc_bm1684x.kernels.activation import emit_relu
-from tpuc_bm1684x.kernels.common import parallel_axes, window_limits
+from tpuc_bm1684x.kernels.common import OfChip
 from tpuc_bm1684x.kernels.grouped import GroupedConvKernel
 from tpuc_bm1684x.kernels.packed_rows import PackedRowsKernel
-from tpuc_bm1684x.kernels.packing import (
-    COMPACT_BYTES,
-    RECORD_ALIGNMENT,
-    by_lane,
-    slots_of,
-)
+from tpuc_bm1684x.kernels.packing import record_alignment, record_bytes
 from tpuc_bm1684x.kernels.product import ConvKernel, Product, convolution_refusal
 from tpuc_bm1684x.kernels.widening import Widened, widening_scratch
-from tpuc_bm1684x.lmem import Bm1684xLmem
 from tpuc_bm1684x.operands import dtype_of
 
 
-class DepthwiseConvKernel(PerChannelKernel[Bm1684xAssembler]):
+class DepthwiseConvKernel(OfChip, PerChannelKernel[Bm1684xAssembler]):
     """Convolution with one filter per channel. Integers: accumulate with the bias in int32, then requantize by the
     per-channel table. Floats: compute in f32 with f32 filters.
 
@@ -77,8 +71,8 @@ class DepthwiseConvKernel(PerChannelKernel[Bm1684xAssembler]):
         operands[0] = View(elementwise_view(node.operand_types[0].dims))
         result = View(elementwise_view(node.result_type.dims))
         product = self.product(node)
-        limits = window_limits(product.extent, product.strides)
-        return Space(parallel_axes(result.shape, "cnhw", limits=limits), tuple(operands), (result,))
+        limits = self.lanes.window_limits(product.extent, product.strides)
+        return Space(self.lanes.parallel_axes(result.shape, "cnhw", limits=limits), tuple(operands), (result,))
 
     def constants(self, node: Node) -> Sequence[PackedConstant]:
         names = [PackedConstant("filter", ("c",))]
@@ -87,20 +81,20 @@ class DepthwiseConvKernel(PerChannelKernel[Bm1684xAssembler]):
         if node.operand_types[2] is not ABSENT:
             names.append(PackedConstant("bias", ("c",), alignment=4))
         if self.product(node).requantizes:
-            names.append(PackedConstant("requantize", ("c",), alignment=RECORD_ALIGNMENT))
+            names.append(PackedConstant("requantize", ("c",), alignment=record_alignment(self.target)))
         return names
 
     def constant_shape(self, node: Node, name: str, tile: Tile) -> tuple[int, int]:
         channels = tile.size("c")
         taps = node.op.window().taps * (1 if _is_wide(node) else node.operand_types[1].storage.bits // 8)
-        size = {"filter": taps, "rest": taps, "bias": 4, "requantize": COMPACT_BYTES}[name]
-        return min(channels, LANES), slots_of(channels) * size
+        size = {"filter": taps, "rest": taps, "bias": 4, "requantize": record_bytes(self.target)}[name]
+        return min(channels, self.lanes.count), self.lanes.slots_of(channels) * size
 
     def pack(self, node: Node, name: str, tile: Tile, arrays: Sequence[Array | None]) -> Array:
         c0, c1 = tile.range("c")
         channels = node.result_type.dims[1]
         if name == "requantize":
-            return self.product(node).records((c0, c1), zero_point(node.result_type))
+            return self.product(node).records((c0, c1), zero_point(node.result_type), self.target)
         array = arrays[2] if name == "bias" else self.filter_array(node, arrays)
         assert array is not None
         if _is_wide(node) and name != "bias":
@@ -108,16 +102,16 @@ class DepthwiseConvKernel(PerChannelKernel[Bm1684xAssembler]):
             array = (near if name == "filter" else array - near).astype(np.int8)
         if name == "bias":
             array = array.astype(_bias_dtype(node).numpy)
-        return by_lane(array.reshape(channels, -1)[c0:c1])
+        return self.lanes.by_lane(array.reshape(channels, -1)[c0:c1])
 
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
         if not self.product(node).requantizes:
             (box, *_) = self.reads(node, self.space(node), tile)
             assert box is not None
-            return widening_scratch(node, box.shape, tile_shape(tile))
-        size = Bm1684xLmem().tensor_bytes("aligned", tile_shape(tile), 4)
+            return widening_scratch(node, box.shape, tile_shape(tile), self.lmem)
+        size = self.lmem.tensor_bytes("aligned", tile_shape(tile), 4)
         wide = (Scratch("rest_sum", size), Scratch("whole_sum", size)) if _is_wide(node) else ()
-        return (Scratch("sum", size), *wide, *self.product(node).requantize_scratch(node, tile))
+        return (Scratch("sum", size), *wide, *self.product(node).requantize_scratch(node, tile, self.target))
 
     @staticmethod
     def _with_rest(placed: PlacedTile, sums: PoolOrDepthwise, asm: Bm1684xAssembler) -> Operand:
@@ -174,9 +168,9 @@ def _bias_dtype(node: Node) -> DType:
 class AnyConvKernel(KernelChoice[tpu.Conv2D]):
     """Chooses the full, packed-rows, depthwise or grouped kernel."""
 
-    def __init__(self) -> None:
-        self._full, self._depthwise, self._grouped = ConvKernel(), DepthwiseConvKernel(), GroupedConvKernel()
-        self._packed = PackedRowsKernel()
+    def __init__(self, target: Target = BM1684X) -> None:
+        self._full, self._depthwise = ConvKernel(target), DepthwiseConvKernel(target)
+        self._grouped, self._packed = GroupedConvKernel(target), PackedRowsKernel(target)
 
     def kernel(self, node: Node) -> TileKernel[Any, Bm1684xAssembler]:
         if node.op.group == 1:

@@ -23,9 +23,8 @@ from tpuc_ops.quant.arithmetic import Rounding
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import Arithmetic, ArithmeticOp, LaneTransfer, Operand, Scalar, TransferOp
-from tpuc_bm1684x.isa.geometry import LANES
-from tpuc_bm1684x.kernels.common import elementwise_spaces, flat_space, in_spaces, views_of
-from tpuc_bm1684x.lmem import Bm1684xLmem
+from tpuc_bm1684x.isa.target import BM1684X, Target
+from tpuc_bm1684x.kernels.common import OfChip, elementwise_spaces, flat_space, in_spaces, views_of
 from tpuc_bm1684x.operands import dtype_of, strided
 
 SourceT = TypeVar("SourceT", Operand, Scalar, "Operand | Scalar", "Operand | Scalar | None")
@@ -33,7 +32,7 @@ SourceT = TypeVar("SourceT", Operand, Scalar, "Operand | Scalar", "Operand | Sca
 _MAX_STEP = 65535  # n and c strides of AR are 16-bit fields
 
 
-class ElementwiseKernel(TileKernel[Any, Bm1684xAssembler]):
+class ElementwiseKernel(OfChip, TileKernel[Any, Bm1684xAssembler]):
     """Base of elementwise kernels: operands and result are corresponding tiles; operands broadcast along extents of 1.
 
     A lane reads only its own memory, so an operand with a single channel is first broadcast to all lanes.
@@ -48,10 +47,10 @@ class ElementwiseKernel(TileKernel[Any, Bm1684xAssembler]):
         return _repeat_refusal(node)
 
     def space(self, node: Node) -> Space:
-        return flat_space(node)
+        return flat_space(node, self.target)
 
     def kernels(self, node: Node) -> Sequence[Candidate]:
-        return in_spaces(self, elementwise_spaces(node))
+        return in_spaces(self, elementwise_spaces(node, self.target))
 
     def tiling_key(self, node: Node) -> Hashable:
         return (self.needed(node), tuple(self.spread_operands(node)))
@@ -61,8 +60,7 @@ class ElementwiseKernel(TileKernel[Any, Bm1684xAssembler]):
         return self.temporaries
 
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
-        lmem = Bm1684xLmem()
-        shape = tile_shape(tile)
+        lmem, shape = self.lmem, tile_shape(tile)
         buffers = [Scratch(name, lmem.tensor_bytes("aligned", shape, size)) for name, size in self.needed(node)]
         for index in self.spread_operands(node):
             view = self.space(node).operands[index]
@@ -89,7 +87,7 @@ class ElementwiseKernel(TileKernel[Any, Bm1684xAssembler]):
                 continue
             if index in spread and placed.result.shape[1] > 1:
                 local = _spread(local, placed.scratch[f"spread{index}"].address, placed.result.shape[1], asm)
-            found.append(strided(local, placed.result.shape))
+            found.append(strided(local, placed.result.shape, self.target))
         return found
 
 
@@ -105,7 +103,7 @@ def _spread(local: LocalTensor, address: int, channels: int, asm: Bm1684xAssembl
     asm.record(
         LaneTransfer(
             operation=TransferOp.BROADCAST,
-            shape=(n, min(channels, LANES), h, w),
+            shape=(n, min(channels, asm.target.lanes), h, w),
             dtype=dtype_of(local.element),
             result=address,
             source=local.address,
@@ -127,15 +125,17 @@ def arithmetic(
     iterations: int = 0,
 ) -> None:
     """Record an AR command, or several where an explicit stride exceeds its field."""
+    lanes = asm.target.lanes
     command = Arithmetic(
         operation=operation,
         shape=shape,
-        result=_trimmed(result, shape),
-        left=_trimmed(left, shape),
-        right=_trimmed(right, shape),
+        result=_trimmed(result, shape, lanes),
+        left=_trimmed(left, shape, lanes),
+        right=_trimmed(right, shape, lanes),
         third=third,
         rounding=rounding,
         iterations=iterations,
+        target=asm.target,
     )
     for part in _parts(command):
         asm.record(part)
@@ -149,24 +149,20 @@ def convert(asm: Bm1684xAssembler, shape: Shape4, result: Operand, source: Opera
     arithmetic(asm, operation, shape, result, source)
 
 
-def part_from(whole: Operand, shape: Shape4, *, slot: int = 0, row: int = 0) -> Operand:
+def part_from(whole: Operand, shape: Shape4, *, slot: int = 0, row: int = 0, target: Target = BM1684X) -> Operand:
     """The rest of a tensor of `shape` from a slot of lanes and a row onward, with the strides of the whole."""
-    strides = whole.strides(shape)
+    strides = whole.strides(shape, target)
     offset = slot * strides[1] + row * strides[2]
     return Operand(whole.address + offset * whole.dtype.bytes, whole.dtype, strides)
 
 
-def _trimmed(source: SourceT, shape: Shape4) -> SourceT:
+def _trimmed(source: SourceT, shape: Shape4, lanes: int) -> SourceT:
     """Set explicit strides of extent 1 to 0."""
     if not isinstance(source, Operand) or not isinstance(source.layout, tuple):
         return source
-    counts = (shape[0], _slots(shape), shape[2], shape[3])
+    counts = (shape[0], -(-shape[1] // lanes), shape[2], shape[3])
     n, c, h, w = (step if count > 1 else 0 for step, count in zip(source.layout, counts, strict=True))
     return replace(source, layout=(n, c, h, w))
-
-
-def _slots(shape: Shape4) -> int:
-    return -(-shape[1] // LANES)
 
 
 def _tensors(command: Arithmetic) -> list[Operand]:
@@ -174,13 +170,14 @@ def _tensors(command: Arithmetic) -> list[Operand]:
 
 
 def _parts(command: Arithmetic) -> list[Arithmetic]:
-    """Split into one command per batch, or per 64 channels, while a stride exceeds its field."""
+    """Split into one command per batch, or per group of channels, while a stride exceeds its field."""
     n, c, h, w = command.shape
     steps = [operand.layout for operand in _tensors(command) if isinstance(operand.layout, tuple)]
     if any(step[0] > _MAX_STEP for step in steps):
         return [part for index in range(n) for part in _parts(_cut(command, (1, c, h, w), 0, index))]
     if any(step[1] > _MAX_STEP for step in steps):
-        shapes = [(n, min(LANES, c - start), h, w) for start in range(0, c, LANES)]
+        lanes = command.target.lanes
+        shapes = [(n, min(lanes, c - start), h, w) for start in range(0, c, lanes)]
         return [_cut(command, shape, 1, index) for index, shape in enumerate(shapes)]
     return [command]
 
@@ -189,11 +186,11 @@ def _cut(command: Arithmetic, shape: Shape4, axis: int, index: int) -> Arithmeti
     def moved(source: SourceT) -> SourceT:
         if not isinstance(source, Operand):
             return source
-        strides = source.strides(command.shape)
+        strides = source.strides(command.shape, command.target)
         start = source.address + index * strides[axis] * source.dtype.bytes
         # Within one batch, a natural layout needs no batch stride; within one slot the batch stride must be kept.
         layout = source.layout if axis == 0 and not isinstance(source.layout, tuple) else strides
-        return _trimmed(replace(source, address=start, layout=layout), shape)
+        return _trimmed(replace(source, address=start, layout=layout), shape, command.target.lanes)
 
     return replace(
         command,

@@ -36,9 +36,9 @@ def coefficients() -> Array:
     return row.view(np.uint8)[None]
 
 
-def exponential_scratch(shape: Shape4) -> Sequence[Scratch]:
+def exponential_scratch(shape: Shape4, lmem: Bm1684xLmem | None = None) -> Sequence[Scratch]:
     """Scratch buffers of `Exponential` for tiles of `shape`."""
-    size = Bm1684xLmem().tensor_bytes("aligned", shape, 4)
+    size = (lmem or Bm1684xLmem()).tensor_bytes("aligned", shape, 4)
     return [Scratch(name, size) for name in BUFFERS]
 
 

@@ -8,9 +8,9 @@ from typing import TypeAlias
 from tpuc.api import LocalTensor, Node, Phase, PlacedTile, Space, Tile
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
-from tpuc_bm1684x.isa import Conv, DType, Layout, Operand, lane_address
-from tpuc_bm1684x.isa.geometry import LANES, round_up
-from tpuc_bm1684x.kernels.packing import slots_of
+from tpuc_bm1684x.isa import Conv, Layout, Operand
+from tpuc_bm1684x.isa.geometry import round_up
+from tpuc_bm1684x.isa.target import Target
 from tpuc_bm1684x.kernels.product import ConvKernel, Product, kernel_point, padding_value
 from tpuc_bm1684x.operands import dtype_of, operand
 
@@ -44,7 +44,9 @@ class GroupedConvKernel(ConvKernel):
         if name != "filter":
             return super().constant_shape(node, name, tile)
         channels = tile.size("c")
-        return min(channels, LANES), slots_of(channels) * self._filter_items(node) * self._item(node)
+        return min(channels, self.lanes.count), self.lanes.slots_of(channels) * self._filter_items(node) * self._item(
+            node
+        )
 
     def _filter_items(self, node: Node) -> int:
         """Elements of one output channel's packed filter."""
@@ -67,29 +69,32 @@ class GroupedConvKernel(ConvKernel):
         x, result = placed.operand(0), placed.result
         first_input, _ = self.input_channels(node, placed.tile)
         start, _ = placed.tile.range("c")
-        target_strides = target.strides(result.shape)
-        source_strides = operand(x).strides(x.shape)
+        chip, lanes = self.target, self.target.lanes
+        target_strides = target.strides(result.shape, chip)
+        source_strides = operand(x).strides(x.shape, chip)
         dtype = dtype_of(node.operand_types[1].storage)
         bias = placed.constants.get("bias")
         for group, low, high in _groups(placed.tile.range("c"), outputs):
             channel = group * inputs - first_input
-            lane, slot = (low - start) % LANES, (low - start) // LANES
+            lane, slot = (low - start) % lanes, (low - start) // lanes
             filters = placed.constants["filter"].address + slot * self._filter_items(node) * self._item(node)
             for batch in range(result.shape[0]):
                 asm.record(
                     Conv(
-                        result=_at(target, target_strides, batch, lane, slot),
+                        result=_at(chip, target, target_strides, batch, lane, slot),
                         result_shape=(1, high - low, result.shape[2], result.shape[3]),
-                        input=_input(x, source_strides, batch, channel),
+                        input=_input(chip, x, source_strides, batch, channel),
                         input_shape=(inputs, x.shape[2], x.shape[3]),
-                        weight=Operand(lane_address(lane, filters), dtype, Layout.COMPACT),
+                        weight=Operand(lane * chip.lane_bytes + filters, dtype, Layout.COMPACT),
                         kernel=product.kernel,
                         stride=product.strides,
                         pads=x.padding,
                         dilation=product.dilations,
                         insert=product.inserts,
-                        bias=Operand(lane_address(lane, bias.address + 4 * slot), DType.F32, Layout.COMPACT)
-                        if bias and dtype.is_float
+                        bias=Operand(
+                            lane * chip.lane_bytes + bias.address + 4 * slot, self._bias_type(node), Layout.COMPACT
+                        )
+                        if bias and not self._adds_bias(node)
                         else None,
                         pad_value=padding_value(node, x.padding),
                         kernel_zero_point=kernel_point(node),
@@ -104,11 +109,11 @@ def _groups(channels: tuple[int, int], width: int) -> Iterator[tuple[int, int, i
         yield group, max(start, group * width), min(stop, (group + 1) * width)
 
 
-def _at(target: Operand, strides: Strides, batch: int, lane: int, slot: int) -> Operand:
+def _at(chip: Target, target: Operand, strides: Strides, batch: int, lane: int, slot: int) -> Operand:
     offset = (batch * strides[0] + slot * strides[1]) * target.dtype.bytes
-    return Operand(lane_address(lane, target.address + offset), target.dtype, target.layout)
+    return Operand(lane * chip.lane_bytes + target.address + offset, target.dtype, target.layout)
 
 
-def _input(local: LocalTensor, strides: Strides, batch: int, channel: int) -> Operand:
+def _input(chip: Target, local: LocalTensor, strides: Strides, batch: int, channel: int) -> Operand:
     source = operand(local)
-    return _at(source, strides, batch, channel % LANES, channel // LANES)
+    return _at(chip, source, strides, batch, channel % chip.lanes, channel // chip.lanes)

@@ -12,7 +12,6 @@ from tpuc.api import (
     Axis,
     Box,
     Candidate,
-    Instruction,
     LocalTensor,
     Node,
     Phase,
@@ -29,8 +28,9 @@ from tpuc_ops.shapes import positive_axis, slice_ranges
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import ArithmeticOp, LaneTransfer, Operand, TensorCopy, TransferOp
-from tpuc_bm1684x.isa.geometry import LANE_BYTES, LANES, LMEM_BASE
-from tpuc_bm1684x.kernels.common import in_spaces, row_blocks, too_large
+from tpuc_bm1684x.isa.command import Bm1684xInstruction
+from tpuc_bm1684x.isa.target import BM1684X, Target
+from tpuc_bm1684x.kernels.common import OfChip, in_spaces, row_blocks, too_large
 from tpuc_bm1684x.kernels.elementwise import arithmetic
 from tpuc_bm1684x.operands import operand
 from tpuc_bm1684x.timing import cycles
@@ -40,7 +40,7 @@ _MOST_BACKWARDS = 16
 """Maximum number of elements in reverse order, which are copied one by one."""
 
 
-class LocalMoveKernel(TileKernel[Any, Bm1684xAssembler]):
+class LocalMoveKernel(OfChip, TileKernel[Any, Bm1684xAssembler]):
     """Base of moves of whole tensors in one tile. They only pay off where operands and result stay resident: from DDR
     to DDR they move the data twice.
     """
@@ -55,7 +55,7 @@ class LocalMoveKernel(TileKernel[Any, Bm1684xAssembler]):
 
     def views(self, node: Node) -> Sequence[Space]:
         """Candidate spaces. Along the last dimension short rows may form blocks, so that no element leaves its lane."""
-        blocks = [row_blocks(type_.dims) for type_ in (*node.operand_types, node.result_type)]
+        blocks = [row_blocks(type_.dims, self.target) for type_ in (*node.operand_types, node.result_type)]
         views = [View(elementwise_view(type_.dims)) for type_ in (*node.operand_types, node.result_type)]
         if self.axis(node) != node.result_type.rank - 1:
             return (self._whole(views),)
@@ -90,7 +90,7 @@ class LocalConcatKernel(LocalMoveKernel):
         axis = self.axis(node)
         extents = [type_.dims[axis] for type_ in node.operand_types]
         if axis == _CHANNELS:
-            return dims[0] > 1 or any(sum(extents[:index]) % LANES for index in range(len(extents)))
+            return dims[0] > 1 or any(sum(extents[:index]) % self.lanes.count for index in range(len(extents)))
         return axis > _CHANNELS
 
     def axis(self, node: Node) -> int:
@@ -114,10 +114,15 @@ class LocalConcatKernel(LocalMoveKernel):
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
         axis = self.axis(node) if in_dimensions(node.result_type, placed.result) else _COLUMNS
-        place = [0, 0, 0, 0]
+        place, chip = [0, 0, 0, 0], self.target
         for local in placed.operands:
             assert local is not None
-            copy(asm, local.shape, part_of(local, (0, 0, 0, 0)), part_of(placed.result, _four(place)))
+            copy(
+                asm,
+                local.shape,
+                part_of(local, (0, 0, 0, 0), target=chip),
+                part_of(placed.result, _four(place), target=chip),
+            )
             place[axis] += local.shape[axis]
 
 
@@ -151,7 +156,8 @@ class LocalSliceKernel(LocalMoveKernel):
             for axis, index in zip(backwards, place, strict=True):
                 source[axis] += index * steps[axis]
                 target[axis] = index
-            copy(asm, shape, part_of(x, _four(source), kept), part_of(result, _four(target)))
+            start_of = part_of(x, _four(source), kept, self.target)
+            copy(asm, shape, start_of, part_of(result, _four(target), target=self.target))
 
 
 def in_dimensions(type_: TensorType, local: LocalTensor) -> bool:
@@ -161,33 +167,34 @@ def in_dimensions(type_: TensorType, local: LocalTensor) -> bool:
     return local.shape[3] == elementwise_view(type_.dims)[3]
 
 
-def part_of(local: LocalTensor, start: Shape4, steps: Shape4 = (1, 1, 1, 1)) -> Operand:
+def part_of(local: LocalTensor, start: Shape4, steps: Shape4 = (1, 1, 1, 1), target: Target = BM1684X) -> Operand:
     """The part of a tensor that starts at `start`, possibly in another lane."""
     whole = operand(local)
-    n, slot, h, w = whole.strides(local.shape)
-    slots, lane = divmod(start[1], LANES)
+    n, slot, h, w = whole.strides(local.shape, target)
+    slots, lane = divmod(start[1], target.lanes)
     items = start[0] * n + slots * slot + start[2] * h + start[3] * w
-    address = whole.address + items * whole.dtype.bytes + lane * LANE_BYTES
+    address = whole.address + items * whole.dtype.bytes + lane * target.lane_bytes
     return Operand(address, whole.dtype, (n, slot, h * steps[2], w * steps[3]))
 
 
 def copy(asm: Bm1684xAssembler, shape: Shape4, source: Operand, target: Operand) -> None:
     """Copy `shape` elements: within lanes by an arithmetic command, between lanes by the fastest command."""
-    if source.lane == target.lane:
+    chip = asm.target
+    if source.address // chip.lane_bytes == target.address // chip.lane_bytes:
         arithmetic(asm, ArithmeticOp.COPY, shape, target, source)
         return
-    choices: list[list[Instruction]] = [[_transfer(shape, source, target)]]
-    rows = [Operand(0, source.dtype).strides((1, *shape[1:]))[1:]] * 2
+    choices: list[list[Bm1684xInstruction]] = [[_transfer(shape, source, target, chip)]]
+    rows = [Operand(0, source.dtype).strides((1, *shape[1:]), chip)[1:]] * 2
     if [_steps(operand)[1:] for operand in (source, target)] == rows:
         choices.append([_lane_copy(shape, source, target, index) for index in range(shape[0])])
-    for instruction in min(choices, key=lambda instructions: sum(cycles(one) for one in instructions)):
+    for instruction in min(choices, key=lambda instructions: sum(cycles(one.on(chip)) for one in instructions)):
         asm.record(instruction)
 
 
-def _transfer(shape: Shape4, source: Operand, target: Operand) -> Instruction:
+def _transfer(shape: Shape4, source: Operand, target: Operand, chip: Target) -> Bm1684xInstruction:
     return TensorCopy(
-        source=LMEM_BASE + source.address,
-        destination=LMEM_BASE + target.address,
+        source=chip.lmem_base + source.address,
+        destination=chip.lmem_base + target.address,
         shape=shape,
         dtype=source.dtype,
         source_strides=_steps(source),
@@ -195,7 +202,7 @@ def _transfer(shape: Shape4, source: Operand, target: Operand) -> Instruction:
     )
 
 
-def _lane_copy(shape: Shape4, source: Operand, target: Operand, batch: int) -> Instruction:
+def _lane_copy(shape: Shape4, source: Operand, target: Operand, batch: int) -> Bm1684xInstruction:
     return LaneTransfer(
         operation=TransferOp.COPY,
         shape=(1, *shape[1:]),

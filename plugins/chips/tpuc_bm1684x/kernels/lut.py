@@ -23,9 +23,9 @@ from tpuc_ops.arrays import Array
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import DType, Gather, Layout, Operand
-from tpuc_bm1684x.isa.geometry import EU_BYTES, LANES
-from tpuc_bm1684x.kernels.common import elementwise_space, elementwise_spaces, in_spaces
-from tpuc_bm1684x.kernels.packing import by_lane, slots_of
+from tpuc_bm1684x.isa.geometry import EU_BYTES
+from tpuc_bm1684x.isa.target import Target
+from tpuc_bm1684x.kernels.common import OfChip, elementwise_space, elementwise_spaces, in_spaces
 from tpuc_bm1684x.kernels.planes import plane_candidates
 from tpuc_bm1684x.operands import MAX_EXTENT, dtype_of, operand
 
@@ -33,7 +33,7 @@ _ENTRIES = 256
 _LONGEST = MAX_EXTENT // EU_BYTES * EU_BYTES  # part of a plane in one command: parts start at vectors
 
 
-class LutKernel(TileKernel[tpu.Lut, Bm1684xAssembler]):
+class LutKernel(OfChip, TileKernel[tpu.Lut, Bm1684xAssembler]):
     """Every lane holds the whole table, or the tables of its channels. The stored byte, as unsigned, is the index."""
 
     def refuse(self, node: Node) -> str | None:
@@ -44,8 +44,9 @@ class LutKernel(TileKernel[tpu.Lut, Bm1684xAssembler]):
 
     def kernels(self, node: Node) -> Sequence[Candidate]:
         alone = Node(node.op, node.operand_types[:1], node.result_types, node.name)
-        spaces = (elementwise_space(alone),) if _by_channel(node) else elementwise_spaces(alone)
-        planes = () if _by_channel(node) else plane_candidates(self, node)
+        chip = self.target
+        spaces = (elementwise_space(alone, chip),) if _by_channel(node) else elementwise_spaces(alone, chip)
+        planes = () if _by_channel(node) else plane_candidates(self, node, chip)
         whole = in_spaces(self, (Space(space.axes, (*space.operands, None), space.results) for space in spaces))
         return (*planes, *whole)
 
@@ -55,20 +56,22 @@ class LutKernel(TileKernel[tpu.Lut, Bm1684xAssembler]):
     def constant_shape(self, node: Node, name: str, tile: Tile) -> tuple[int, int]:
         size = _ENTRIES * node.operand_types[1].storage.bits // 8
         channels = tile.size("c")
-        return (min(channels, LANES), slots_of(channels) * size) if _by_channel(node) else (1, size)
+        if not _by_channel(node):
+            return 1, size
+        return min(channels, self.lanes.count), self.lanes.slots_of(channels) * size
 
     def pack(self, node: Node, name: str, tile: Tile, arrays: Sequence[Array | None]) -> Array:
         table = arrays[1]
         assert table is not None
         if _by_channel(node):
             c0, c1 = tile.range("c")
-            return by_lane(np.ascontiguousarray(table).reshape(-1, _ENTRIES)[c0:c1])
+            return self.lanes.by_lane(np.ascontiguousarray(table).reshape(-1, _ENTRIES)[c0:c1])
         return np.ascontiguousarray(table).reshape(1, -1).view(np.uint8)
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
         layout = Layout.ALIGNED if _by_channel(node) else Layout.TABLE
         table = Operand(placed.constants["table"].address, dtype_of(placed.result.element), layout)
-        for x, result, shape, slot in _parts(placed.operand(0), placed.result):
+        for x, result, shape, slot in _parts(placed.operand(0), placed.result, self.target):
             if _by_channel(node):
                 rows = placed.constants["table"].address + slot * _ENTRIES * table.dtype.bytes
                 table = Operand(rows, table.dtype, layout)
@@ -88,7 +91,7 @@ def _by_channel(node: Node) -> bool:
     return node.operand_types[1].size != _ENTRIES
 
 
-def _parts(x: LocalTensor, result: LocalTensor) -> Iterator[tuple[int, int, Shape4, int]]:
+def _parts(x: LocalTensor, result: LocalTensor, chip: Target) -> Iterator[tuple[int, int, Shape4, int]]:
     """Addresses of index and result, extents, and slot of the first channel: the whole tile, or pieces of its planes
     that fit the index field.
     """
@@ -98,12 +101,12 @@ def _parts(x: LocalTensor, result: LocalTensor) -> Iterator[tuple[int, int, Shap
         return
     source, target = operand(x), operand(result)
     for batch in range(n):
-        for slot in range(math.ceil(c / LANES)):
+        for slot in range(math.ceil(c / chip.lanes)):
             starts = [
                 local.address + (batch * strides[0] + slot * strides[1]) * local.dtype.bytes
-                for local, strides in ((source, source.strides(x.shape)), (target, target.strides(x.shape)))
+                for local, strides in ((source, source.strides(x.shape, chip)), (target, target.strides(x.shape, chip)))
             ]
-            lanes = min(LANES, c - slot * LANES)
+            lanes = min(chip.lanes, c - slot * chip.lanes)
             for first in range(0, h * w, _LONGEST):
                 length = min(_LONGEST, h * w - first)
                 yield starts[0] + first, starts[1] + first * target.dtype.bytes, (1, lanes, 1, length), slot

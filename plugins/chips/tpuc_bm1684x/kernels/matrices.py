@@ -27,16 +27,17 @@ from tpuc_ops.shapes import is_absent
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import Conv, DType, Layout, MatMulOp, Operand
 from tpuc_bm1684x.isa import MatMul as MatMulCommand
-from tpuc_bm1684x.isa.geometry import EU_BYTES, LANES, round_up
+from tpuc_bm1684x.isa.geometry import round_up
+from tpuc_bm1684x.isa.target import BM1684X, Target
 from tpuc_bm1684x.kernels.activation import emit_relu
 from tpuc_bm1684x.kernels.binary import emit_rescale
-from tpuc_bm1684x.kernels.common import matrices_view, zero_point_refusal
+from tpuc_bm1684x.kernels.common import OfChip, matrices_view, zero_point_refusal
+from tpuc_bm1684x.kernels.product import MatMulKernel
 from tpuc_bm1684x.kernels.row_products import ConstantMatMulKernel, batch_of, turn
-from tpuc_bm1684x.lmem import Bm1684xLmem
 from tpuc_bm1684x.operands import MAX_EXTENT, operand
 
 
-class MatricesKernel(TileKernel[tpu.MatMul, Bm1684xAssembler]):
+class MatricesKernel(OfChip, TileKernel[tpu.MatMul, Bm1684xAssembler]):
     """Multiplies one matrix at a time, in 8-bit integers or 16-bit floats."""
 
     def refuse(self, node: Node[tpu.MatMul]) -> str | None:
@@ -62,8 +63,8 @@ class MatricesKernel(TileKernel[tpu.MatMul, Bm1684xAssembler]):
         result = matrices_view(node.result_type.dims)
         axes = (
             Axis("n", result[0]),
-            Axis("h", result[2], granularity=LANES),
-            Axis("c", result[1], granularity=LANES),
+            Axis("h", result[2], granularity=self.lanes.count),
+            Axis("c", result[1], granularity=self.lanes.count),
         )
         return Space(axes, (*views, *(None for _ in node.operand_types[2:])), (View(result),))
 
@@ -79,7 +80,7 @@ class MatricesKernel(TileKernel[tpu.MatMul, Bm1684xAssembler]):
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
         if not node.op.multipliers:
             return ()
-        return (Scratch("sum", Bm1684xLmem().tensor_bytes("aligned", tile_shape(tile), 4)),)
+        return (Scratch("sum", self.lmem.tensor_bytes("aligned", tile_shape(tile), 4)),)
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
         left, right, result = placed.operand(0), placed.operand(1), placed.result
@@ -91,9 +92,9 @@ class MatricesKernel(TileKernel[tpu.MatMul, Bm1684xAssembler]):
                     rows=result.shape[1],
                     columns=result.shape[2],
                     depth=left.shape[2],
-                    result=batch_of(target, result.shape, batch),
-                    left=batch_of(operand(left), left.shape, batch),
-                    right=batch_of(operand(right), right.shape, batch),
+                    result=batch_of(target, result.shape, batch, self.target),
+                    left=batch_of(operand(left), left.shape, batch, self.target),
+                    right=batch_of(operand(right), right.shape, batch, self.target),
                 )
             )
         if node.op.multipliers:
@@ -114,8 +115,7 @@ class TurnedMatricesKernel(MatricesKernel):
         shapes = {"turned_left": (n, depth, 1, rows), "turned_result": (n, columns, 1, rows)}
         if not node.op.right_transpose:
             shapes["turned_right"] = (n, columns, 1, depth)
-        lmem = Bm1684xLmem()
-        return [Scratch(name, lmem.tensor_bytes("aligned", shape, 4)) for name, shape in shapes.items()]
+        return [Scratch(name, self.lmem.tensor_bytes("aligned", shape, 4)) for name, shape in shapes.items()]
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
         left, right, result = placed.operand(0), placed.operand(1), placed.result
@@ -143,20 +143,21 @@ class TurnedMatricesKernel(MatricesKernel):
     def _convolve(
         self, left: LocalTensor, right: LocalTensor, result: LocalTensor, batch: int, asm: Bm1684xAssembler
     ) -> None:
-        """Multiply one matrix with one command per 64 columns: the stored columns are padded to whole vectors, while a
-        command expects the filters of a lane without gaps.
+        """Multiply one matrix with one command per group of lanes: the stored columns are padded to whole vectors,
+        while a command expects the filters of a lane without gaps.
         """
         _, columns, _, rows = result.shape
         depth = left.shape[1]
-        slots = -(-columns // LANES)
-        sizes = [round_up(extent * 4, EU_BYTES) for extent in (depth, rows)]
+        lanes = self.lanes.count
+        slots = self.lanes.slots_of(columns)
+        sizes = [round_up(extent * 4, self.target.eu_bytes) for extent in (depth, rows)]
         for slot in range(slots):
             place = batch * slots + slot
             asm.record(
                 Conv(
                     result=Operand(result.address + place * sizes[1], DType.F32),
-                    result_shape=(1, min(LANES, columns - slot * LANES), 1, rows),
-                    input=batch_of(operand(left), left.shape, batch),
+                    result_shape=(1, min(lanes, columns - slot * lanes), 1, rows),
+                    input=batch_of(operand(left), left.shape, batch, self.target),
                     input_shape=(depth, 1, rows),
                     weight=Operand(right.address + place * sizes[0], DType.F32, Layout.COMPACT),
                 )
@@ -170,8 +171,9 @@ class AnyMatMulKernel(KernelChoice[tpu.MatMul]):
     needs, would transfer each element separately.
     """
 
-    def __init__(self) -> None:
-        self._constant, self._rows, self._turned = ConstantMatMulKernel(), MatricesKernel(), TurnedMatricesKernel()
+    def __init__(self, target: Target = BM1684X, constant: MatMulKernel | None = None) -> None:
+        self._constant = constant or ConstantMatMulKernel()
+        self._rows, self._turned = MatricesKernel(target), TurnedMatricesKernel(target)
 
     def kernel(self, node: Node) -> TileKernel[Any, Bm1684xAssembler]:
         left, right, *_ = node.operand_types

@@ -16,24 +16,21 @@ from tpuc_ops.arrays import Array
 from tpuc_ops.integers import zero_point
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
-from tpuc_bm1684x.isa import ArithmeticOp, Conv, DType, LaneTransfer, Layout, Operand, Scalar, TransferOp
-from tpuc_bm1684x.isa.geometry import EU_BYTES, LANE_BYTES, LANES, round_up
+from tpuc_bm1684x.isa import ArithmeticOp, Conv, LaneTransfer, Layout, Operand, Scalar, TransferOp
+from tpuc_bm1684x.isa.geometry import round_up
 from tpuc_bm1684x.kernels.elementwise import arithmetic
-from tpuc_bm1684x.kernels.packing import pack_filter, slots_of
+from tpuc_bm1684x.kernels.packing import pack_filter
 from tpuc_bm1684x.kernels.product import ConvKernel, Product, kernel_point, padding_value
-from tpuc_bm1684x.lmem import Bm1684xLmem
 from tpuc_bm1684x.operands import dtype_of, operand
 
-_PIXELS = 4  # results per cycle and lane of the convolution array, 8 and 16 bit
 
-
-def _one_slot(tile: Tile) -> Tile:
+def _one_slot(tile: Tile, lanes: int) -> Tile:
     """The part of a tile that is processed at a time: for a single image, one channel per lane."""
     start, stop = tile.range("c")
-    if tile.size("n") > 1 or stop - start <= LANES:
+    if tile.size("n") > 1 or stop - start <= lanes:
         return tile
     index = tile.names.index("c")
-    return replace(tile, stops=(*tile.stops[:index], start + LANES, *tile.stops[index + 1 :]))
+    return replace(tile, stops=(*tile.stops[:index], start + lanes, *tile.stops[index + 1 :]))
 
 
 class PackedRowsKernel(ConvKernel):
@@ -46,8 +43,9 @@ class PackedRowsKernel(ConvKernel):
         kh, kw = node.op.kernel_shape[0], node.op.kernel_shape[1]
         if kh < 2 or kh * channels > self._packing(node):
             return False
-        plain = slots_of(filters) * -(-rows * columns // _PIXELS) * kh * kw
-        plane = -(-rows * width * (node.operand_types[0].storage.bits // 8) // EU_BYTES)
+        item = node.operand_types[0].storage.bits // 8
+        plain = self.lanes.slots_of(filters) * -(-rows * columns // self.target.pixels[item]) * kh * kw
+        plane = -(-rows * width * item // self.target.eu_bytes)
         return plain // kh + ((kh - 1) * (channels + 1) + 2) * plane < plain
 
     def constant_shape(self, node: Node, name: str, tile: Tile) -> tuple[int, int]:
@@ -56,7 +54,7 @@ class PackedRowsKernel(ConvKernel):
             return lanes, size
         kh, kw = self.product(node).kernel
         depth = round_up(kh * tile.size("k"), self._packing(node))
-        return lanes, slots_of(tile.size("c")) * depth * kw * (node.operand_types[0].storage.bits // 8)
+        return lanes, self.lanes.slots_of(tile.size("c")) * depth * kw * (node.operand_types[0].storage.bits // 8)
 
     def pack(self, node: Node, name: str, tile: Tile, arrays: Sequence[Array | None]) -> Array:
         if name != "filter":
@@ -65,7 +63,7 @@ class PackedRowsKernel(ConvKernel):
         filters = self.filter_array(node, arrays)[c0:c1]
         oc, ic, kh, kw = filters.shape
         rows = np.ascontiguousarray(filters.transpose(0, 2, 1, 3)).reshape(oc, kh * ic, 1, kw)
-        return pack_filter(rows, self._packing(node))
+        return pack_filter(rows, self._packing(node), self.target)
 
     def layouts(self, node: Node) -> Layouts:
         """Results of a single image may be strided: they are written 64 channels at a time, after one packing."""
@@ -78,30 +76,34 @@ class PackedRowsKernel(ConvKernel):
         width = self.reads(node, self.space(node), tile)[0]
         assert width is not None
         shape = (tile.size("n"), 1, tile.size("h"), width.shape[3])
-        size = Bm1684xLmem().tensor_bytes("aligned", shape, node.operand_types[0].storage.bits // 8)
-        assert product.input.shape[1] * product.kernel[0] <= Bm1684xLmem().lanes
-        return (*super().scratch(node, _one_slot(tile)), Scratch("rows", size), Scratch("packed", size))
+        size = self.lmem.tensor_bytes("aligned", shape, node.operand_types[0].storage.bits // 8)
+        assert product.input.shape[1] * product.kernel[0] <= self.lanes.count
+        return (
+            *super().scratch(node, _one_slot(tile, self.lanes.count)),
+            Scratch("rows", size),
+            Scratch("packed", size),
+        )
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
         self._pack_rows(node, placed, asm)
         if placed.result.shape[0] > 1:
             super().emit(node, placed, phase, asm)
             return
-        for slot in range(slots_of(placed.result.shape[1])):
+        for slot in range(self.lanes.slots_of(placed.result.shape[1])):
             super().emit(node, self._slot(placed, slot), phase, asm)
 
     def _slot(self, placed: PlacedTile, slot: int) -> PlacedTile:
         """The part of a tile with one channel per lane."""
         result = placed.result
         n, channels, h, w = result.shape
-        plane = operand(result).strides(result.shape)[1]
+        plane = operand(result).strides(result.shape, self.target)[1]
         part = LocalTensor(
             result.address + slot * plane * (result.element.bits // 8),
-            (n, min(channels - slot * LANES, LANES), h, w),
+            (n, min(channels - slot * self.lanes.count, self.lanes.count), h, w),
             result.layout,
             result.element,
         )
-        slots = slots_of(channels)
+        slots = self.lanes.slots_of(channels)
         constants = {
             name: replace(block, address=block.address + slot * (block.bytes_per_lane // slots))
             for name, block in placed.constants.items()
@@ -122,7 +124,7 @@ class PackedRowsKernel(ConvKernel):
                     operation=TransferOp.COPY,
                     shape=shape,
                     dtype=dtype_of(x.element),
-                    result=row * channels * LANE_BYTES + packed,
+                    result=row * channels * self.target.lane_bytes + packed,
                     source=placed.scratch["rows"].address,
                 )
             )
@@ -134,7 +136,7 @@ class PackedRowsKernel(ConvKernel):
         _, channels, _, width = x.shape
         packed = placed.scratch["packed"].address
         bias = placed.constants.get("bias")
-        has_bias = bias is not None and not self._integer(node)
+        has_bias = bias is not None and not self._adds_bias(node)
         kind = dtype_of(node.operand_types[1].storage)
         columns = (0, x.padding[1], 0, x.padding[3])
         asm.record(
@@ -148,7 +150,7 @@ class PackedRowsKernel(ConvKernel):
                 stride=(1, product.strides[1]),
                 pads=columns,
                 dilation=(1, product.dilations[1]),
-                bias=Operand(bias.address, DType.F32, Layout.COMPACT) if bias is not None and has_bias else None,
+                bias=Operand(bias.address, self._bias_type(node), Layout.COMPACT) if bias and has_bias else None,
                 pad_value=padding_value(node, columns),
                 kernel_zero_point=kernel_point(node),
             )
@@ -170,8 +172,8 @@ class PackedRowsKernel(ConvKernel):
             arithmetic(asm, ArithmeticOp.COPY, shape, plain, fill)
         if begin == end:
             return
-        target = plain.strides(shape)
-        source = x.strides or Operand(x.address, kind).strides(x.shape)
+        target = plain.strides(shape, self.target)
+        source = x.strides or Operand(x.address, kind).strides(x.shape, self.target)
         offset = (first + begin * stride) * width
         arithmetic(
             asm,

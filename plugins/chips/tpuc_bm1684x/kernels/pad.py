@@ -11,14 +11,15 @@ from tpuc_ops import tpu
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import ArithmeticOp, Scalar
-from tpuc_bm1684x.kernels.common import parallel_axes, too_large
+from tpuc_bm1684x.isa.target import BM1684X, Target
+from tpuc_bm1684x.kernels.common import OfChip, too_large
 from tpuc_bm1684x.kernels.elementwise import arithmetic
 from tpuc_bm1684x.kernels.local_moves import copy, part_of
 from tpuc_bm1684x.kernels.shape import PadKernel
 from tpuc_bm1684x.operands import dtype_of, operand
 
 
-class LocalPadKernel(TileKernel[tpu.Pad, Bm1684xAssembler]):
+class LocalPadKernel(OfChip, TileKernel[tpu.Pad, Bm1684xAssembler]):
     """Fills the result with the pad value, then copies the operand into it."""
 
     def serves(self, node: Node) -> bool:
@@ -35,7 +36,7 @@ class LocalPadKernel(TileKernel[tpu.Pad, Bm1684xAssembler]):
         n, c, h, w = node.result_type.dims
         a, b, d, e = node.operand_types[0].dims
         whole = "c" if node.op.paddings[1] else ""  # channels that move to other lanes are not split
-        return Space(parallel_axes((n, c, h, w), whole=whole), (View((a, b, d, e)),), (View((n, c, h, w)),))
+        return Space(self.lanes.parallel_axes((n, c, h, w), whole=whole), (View((a, b, d, e)),), (View((n, c, h, w)),))
 
     def tiling_key(self, node: Node) -> Any:
         return node.op.paddings
@@ -53,14 +54,15 @@ class LocalPadKernel(TileKernel[tpu.Pad, Bm1684xAssembler]):
         part = kept_part(node, placed.tile)
         if part is not None:
             place, kept = part
-            copy(asm, kept, part_of(x, (0, 0, 0, 0)), part_of(result, place))
+            chip = self.target
+            copy(asm, kept, part_of(x, (0, 0, 0, 0), target=chip), part_of(result, place, target=chip))
 
 
 class AnyPadKernel(KernelChoice[tpu.Pad]):
     """Chooses padding in local memory where possible, else copies in DDR."""
 
-    def __init__(self) -> None:
-        self._local, self._moves = LocalPadKernel(), PadKernel()
+    def __init__(self, target: Target = BM1684X) -> None:
+        self._local, self._moves = LocalPadKernel(target), PadKernel(target)
 
     def kernel(self, node: Node) -> TileKernel[Any, Bm1684xAssembler] | MoveKernel[Any]:
         return self._local if self._local.serves(node) else self._moves

@@ -22,18 +22,21 @@ from tpuc.api import (
     TileKernel,
     View,
 )
+from tpuc_chip_parts.lanes import Lanes
 from tpuc_ops.arrays import Array
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import LaneTransfer, TransferOp
-from tpuc_bm1684x.kernels.common import ACROSS_LANES, in_spaces, parallel_axes
-from tpuc_bm1684x.lmem import Bm1684xLmem
+from tpuc_bm1684x.isa.target import BM1684X, Target
+from tpuc_bm1684x.kernels.common import OfChip, in_spaces, lanes_of
 from tpuc_bm1684x.operands import MAX_EXTENT, dtype_of
 
 _TURNS = "turns"
 
 
-def plane_candidates(kernel: TileKernel[Any, Bm1684xAssembler], node: Node) -> Sequence[Candidate]:
+def plane_candidates(
+    kernel: TileKernel[Any, Bm1684xAssembler], node: Node, target: Target = BM1684X
+) -> Sequence[Candidate]:
     """Candidates for an elementwise function of a single-channel plane, the first operand. Rows of the plane in each
     lane suit a plane loaded from and stored to DDR. Interleaved elements leave the result in the plane's own lane.
     Empty for other tensors.
@@ -41,25 +44,27 @@ def plane_candidates(kernel: TileKernel[Any, Bm1684xAssembler], node: Node) -> S
     dims = node.result_type.dims
     if len(dims) != 4 or dims[:2] != (1, 1) or node.operand_types[0].dims != dims:
         return ()
-    rows, rest = ACROSS_LANES.rows(node.result_type.size), (None,) * (len(node.operand_types) - 1)
+    lanes = lanes_of(target)
+    rows, rest = lanes.rows(node.result_type.size), (None,) * (len(node.operand_types) - 1)
     if rows is None or rows.shape[3] > MAX_EXTENT:
         return ()
-    space = Space(parallel_axes(rows.shape), (rows, *rest), (rows,))
-    turns = TurnsKernel(kernel)
+    space = Space(lanes.parallel_axes(rows.shape), (rows, *rest), (rows,))
+    turns = TurnsKernel(kernel, target)
     return (*in_spaces(kernel, (space,)), Candidate(turns, turns.space(node)))
 
 
-class TurnsKernel(TileKernel[Any, Bm1684xAssembler]):
-    """Loads element i of a plane into lane i mod 64 (or mod another lane count that divides its size), computes with an
+class TurnsKernel(OfChip, TileKernel[Any, Bm1684xAssembler]):
+    """Loads element i of a plane into lane i mod lanes (or mod a lower count that divides its size), computes with an
     inner kernel, and transposes the results into the plane's own lane.
     """
 
-    def __init__(self, kernel: TileKernel[Any, Bm1684xAssembler]) -> None:
+    def __init__(self, kernel: TileKernel[Any, Bm1684xAssembler], target: Target = BM1684X) -> None:
+        super().__init__(target)
         self._kernel = kernel
 
     def space(self, node: Node) -> Space:
         _, _, h, w = node.result_type.dims
-        lanes = _lanes(node)
+        lanes = _lanes(node, self.lanes)
         unit = lanes // math.gcd(lanes, w)
         turns = View((1, lanes, h * w // lanes, 1), (h * w, 1, lanes, 1))
         axes = (
@@ -74,25 +79,30 @@ class TurnsKernel(TileKernel[Any, Bm1684xAssembler]):
         return type(self._kernel), self._kernel.tiling_key(node)
 
     def reads(self, node: Node, space: Space, tile: Tile) -> Sequence[Box | None]:
-        return [Box((0, 0, _turns(node, tile)[0], 0), _shape(node, tile)), *(None for _ in node.operand_types[1:])]
+        return [
+            Box((0, 0, _turns(node, tile, self.lanes)[0], 0), _shape(node, tile, self.lanes)),
+            *(None for _ in node.operand_types[1:]),
+        ]
 
     def constants(self, node: Node) -> Sequence[PackedConstant]:
         return self._kernel.constants(node)
 
     def constant_shape(self, node: Node, name: str, tile: Tile) -> tuple[int, int]:
-        return self._kernel.constant_shape(node, name, _in_lanes(node, tile))
+        return self._kernel.constant_shape(node, name, _in_lanes(node, tile, self.lanes))
 
     def pack(self, node: Node, name: str, tile: Tile, arrays: Sequence[Array | None]) -> Array:
-        return self._kernel.pack(node, name, _in_lanes(node, tile), arrays)
+        return self._kernel.pack(node, name, _in_lanes(node, tile, self.lanes), arrays)
 
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
-        size = Bm1684xLmem().tensor_bytes("aligned", _shape(node, tile), node.result_type.storage.bits // 8)
-        return (*self._kernel.scratch(node, _in_lanes(node, tile)), Scratch(_TURNS, size))
+        size = self.lmem.tensor_bytes("aligned", _shape(node, tile, self.lanes), node.result_type.storage.bits // 8)
+        return (*self._kernel.scratch(node, _in_lanes(node, tile, self.lanes)), Scratch(_TURNS, size))
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
-        shape, result, address = _shape(node, placed.tile), placed.result, placed.scratch[_TURNS].address
+        shape, result, address = _shape(node, placed.tile, self.lanes), placed.result, placed.scratch[_TURNS].address
         turns = LocalTensor(address, shape, "aligned", result.element)
-        inner = PlacedTile(_in_lanes(node, placed.tile), placed.operands, (turns,), placed.constants, placed.scratch)
+        inner = PlacedTile(
+            _in_lanes(node, placed.tile, self.lanes), placed.operands, (turns,), placed.constants, placed.scratch
+        )
         self._kernel.emit(node, inner, phase, asm)
         _, lanes, count, _ = shape
         asm.record(
@@ -106,25 +116,25 @@ class TurnsKernel(TileKernel[Any, Bm1684xAssembler]):
         )
 
 
-def _lanes(node: Node) -> int:
-    rows = ACROSS_LANES.rows(node.result_type.size)
+def _lanes(node: Node, across: Lanes) -> int:
+    rows = across.rows(node.result_type.size)
     assert rows is not None
     return rows.shape[1]
 
 
-def _turns(node: Node, tile: Tile) -> tuple[int, int]:
+def _turns(node: Node, tile: Tile, across: Lanes) -> tuple[int, int]:
     """Number of elements per lane before a tile, and up to its end."""
-    width, lanes = node.result_type.dims[3], _lanes(node)
+    width, lanes = node.result_type.dims[3], _lanes(node, across)
     first, end = tile.range("h")
     return first * width // lanes, end * width // lanes
 
 
-def _in_lanes(node: Node, tile: Tile) -> Tile:
+def _in_lanes(node: Node, tile: Tile, across: Lanes) -> Tile:
     """The tile as seen by the inner kernel."""
-    first, end = _turns(node, tile)
-    return Tile(("n", "c", "h", "w"), (0, 0, first, 0), (1, _lanes(node), end, 1))
+    first, end = _turns(node, tile, across)
+    return Tile(("n", "c", "h", "w"), (0, 0, first, 0), (1, _lanes(node, across), end, 1))
 
 
-def _shape(node: Node, tile: Tile) -> Shape4:
-    first, end = _turns(node, tile)
-    return (1, _lanes(node), end - first, 1)
+def _shape(node: Node, tile: Tile, across: Lanes) -> Shape4:
+    first, end = _turns(node, tile, across)
+    return (1, _lanes(node, across), end - first, 1)

@@ -15,14 +15,13 @@ from tpuc_ops.window import pair, spatial
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import DType, Operand, PoolOp, PoolOrDepthwise, Requantize, RequantizeOp, Scalar
 from tpuc_bm1684x.kernels.activation import emit_relu
-from tpuc_bm1684x.kernels.common import parallel_axes, window_limits, window_refusal, zero_point_refusal
+from tpuc_bm1684x.kernels.common import OfChip, window_refusal, zero_point_refusal
 from tpuc_bm1684x.kernels.product import padding_value
 from tpuc_bm1684x.kernels.widening import Widened, widening_scratch
-from tpuc_bm1684x.lmem import Bm1684xLmem
 from tpuc_bm1684x.operands import dtype_of
 
 
-class PoolKernel(TileKernel[tpu.Pool2D, Bm1684xAssembler]):
+class PoolKernel(OfChip, TileKernel[tpu.Pool2D, Bm1684xAssembler]):
     """Max pooling; average pooling as the sum times a multiplier (int8, shifted half up) or 1 / window size (float).
 
     With zero points the sum is an int32, to which scale and offset are applied in f32.
@@ -36,8 +35,8 @@ class PoolKernel(TileKernel[tpu.Pool2D, Bm1684xAssembler]):
     def space(self, node: Node) -> Space:
         source = View(elementwise_view(node.operand_types[0].dims))
         result = View(elementwise_view(node.result_type.dims))
-        limits = window_limits((node.op.kernel_shape[0], node.op.kernel_shape[1]), node.op.strides)
-        return Space(parallel_axes(result.shape, limits=limits), (source,), (result,))
+        limits = self.lanes.window_limits((node.op.kernel_shape[0], node.op.kernel_shape[1]), node.op.strides)
+        return Space(self.lanes.parallel_axes(result.shape, limits=limits), (source,), (result,))
 
     def reads(self, node: Node[tpu.Pool2D], space: Space, tile: Tile) -> Sequence[Box | None]:
         op = node.op
@@ -52,11 +51,15 @@ class PoolKernel(TileKernel[tpu.Pool2D, Bm1684xAssembler]):
         if node.op.pool_mode != "Avg":
             return ()
         if is_integer(node.result_type):
-            size = Bm1684xLmem().tensor_bytes("aligned", tile_shape(tile), 4)
-            return () if node.op.scale is None else (Scratch("sum", size),)
+            size = self.lmem.tensor_bytes("aligned", tile_shape(tile), 4)
+            return (Scratch("sum", size),) if self._requantizes(node) else ()
         (box,) = self.reads(node, self.space(node), tile)
         assert box is not None
-        return widening_scratch(node, box.shape, tile_shape(tile))
+        return widening_scratch(node, box.shape, tile_shape(tile), self.lmem)
+
+    def _requantizes(self, node: Node[tpu.Pool2D]) -> bool:
+        """True when a command of its own scales the sums of integers."""
+        return node.op.scale is not None or not self.target.shifts_pools
 
     def emit(self, node: Node[tpu.Pool2D], placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
         op = node.op
@@ -69,7 +72,7 @@ class PoolKernel(TileKernel[tpu.Pool2D, Bm1684xAssembler]):
         target = Operand(placed.scratch["sum"].address, DType.INT32) if "sum" in placed.scratch else wide.result
         if average:
             taps = op.kernel_shape[0] * op.kernel_shape[1]
-            factor = op.multiplier if op.scale is None else 1
+            factor = 1 if self._requantizes(node) else op.multiplier
             weight = Scalar.of(1.0 / taps, DType.F32) if dtype.is_float else Scalar.of(factor, DType.UINT8)
             pad_value = padding_value(node, x.padding)
         asm.record(
@@ -90,11 +93,21 @@ class PoolKernel(TileKernel[tpu.Pool2D, Bm1684xAssembler]):
         if target is not wide.result:
             asm.record(
                 Requantize(
+                    operation=RequantizeOp.REQUANTIZE,
+                    shape=result.shape,
+                    result=wide.result,
+                    input=target,
+                    multiplier=op.multiplier,
+                    shift=-op.rshift,
+                    rounding=Rounding.HALF_UP,
+                )
+                if op.scale is None
+                else Requantize(
                     operation=RequantizeOp.FLOAT_REQUANTIZE,
                     shape=result.shape,
                     result=wide.result,
                     input=target,
-                    scale=op.scale or 0.0,
+                    scale=op.scale,
                     offset=op.offset or 0.0,
                     rounding=Rounding(op.round_mode),
                 )

@@ -30,25 +30,21 @@ from tpuc_ops.quant.arithmetic import Rounding
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import Arithmetic, ArithmeticOp, Conv, DType, Layout, Operand, Requantize, RequantizeOp, Scalar
-from tpuc_bm1684x.isa.geometry import LANES, round_up
+from tpuc_bm1684x.isa.geometry import round_up
+from tpuc_bm1684x.isa.target import Target
 from tpuc_bm1684x.kernels.activation import emit_relu
-from tpuc_bm1684x.kernels.common import parallel_axes, window_limits, window_refusal
+from tpuc_bm1684x.kernels.common import OfChip, window_refusal
 from tpuc_bm1684x.kernels.packing import (
-    COMPACT_BYTES,
-    RECORD_ALIGNMENT,
-    by_lane,
     float_records,
     pack_filter,
+    record_alignment,
+    record_bytes,
     record_scratch,
     requantize_records,
-    slots_of,
     spread_records,
 )
 from tpuc_bm1684x.lmem import Bm1684xLmem
 from tpuc_bm1684x.operands import MAX_EXTENT, dtype_of, operand
-
-# Input channels in one filter piece, by item size (isa notes, "Weights, bias, quant tables in LMEM").
-_PACKING = {1: 64, 2: 32, 4: 1}
 
 
 @dataclass(frozen=True)
@@ -62,20 +58,20 @@ class Product(tiles.Product):
         """The command that requantizes sums to bytes."""
         return RequantizeOp.FLOAT_REQUANTIZE if self.scales else RequantizeOp.REQUANTIZE
 
-    def records(self, channels: tuple[int, int], zero_point: int) -> Array:
+    def records(self, channels: tuple[int, int], zero_point: int, target: Target) -> Array:
         """Its parameters for a range of output channels, by lane. With float scales, the zero point is added after
         rounding: added to a half before, it could round to another float.
         """
         if self.scales:
-            return float_records(self.factors(channels), 0.0)
-        return requantize_records(*self.requantization(channels), zero_point)
+            return float_records(self.factors(channels), 0.0, target)
+        return requantize_records(*self.requantization(channels), zero_point, target)
 
-    def requantize_scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
+    def requantize_scratch(self, node: Node, tile: Tile, target: Target) -> Sequence[Scratch]:
         """Scratch buffers of `requantize`: the records, and the whole numbers to which a zero point is added."""
-        records = record_scratch(tile.size("c"))
+        records = record_scratch(tile.size("c"), target)
         if not (self.scales and zero_point(node.result_type)):
-            return (records,)
-        return (records, Scratch("whole", Bm1684xLmem().tensor_bytes("aligned", tile_shape(tile), 2)))
+            return records
+        return (*records, Scratch("whole", Bm1684xLmem(target).tensor_bytes("aligned", tile_shape(tile), 2)))
 
     def requantize(self, node: Node, placed: PlacedTile, sums: Operand, asm: Bm1684xAssembler) -> None:
         """Requantize int32 sums to the result."""
@@ -101,7 +97,7 @@ class Product(tiles.Product):
             asm.record(Arithmetic(operation=ArithmeticOp.CAST, shape=shape, result=result, left=whole))
 
 
-class ProductKernel(WindowKernel[Bm1684xAssembler]):
+class ProductKernel(OfChip, WindowKernel[Bm1684xAssembler]):
     """Base of convolution and matrix product.
 
     Integers: convolve to int32, add the bias, requantize by the per-channel table. Floats: convolve with an f32 bias.
@@ -117,9 +113,9 @@ class ProductKernel(WindowKernel[Bm1684xAssembler]):
         operands: list[View | None] = [None] * len(node.operand_types)
         operands[0] = product.input
         channels = product.input.shape[1]
-        reduction = Axis("k", channels, reduction=True, granularity=min(self._packing(node), 64), limit=MAX_EXTENT)
-        limits = window_limits(product.extent, product.strides)
-        axes = (*parallel_axes(product.output.shape, "cnhw", limits=limits), reduction)
+        reduction = Axis("k", channels, reduction=True, granularity=self._packing(node), limit=MAX_EXTENT)
+        limits = self.lanes.window_limits(product.extent, product.strides)
+        axes = (*self.lanes.parallel_axes(product.output.shape, "cnhw", limits=limits), reduction)
         return ProductSpace(axes, tuple(operands), (product.output,), product)
 
     def layouts(self, node: Node) -> Layouts:
@@ -131,16 +127,16 @@ class ProductKernel(WindowKernel[Bm1684xAssembler]):
         if product.has_bias:
             names.append(PackedConstant("bias", ("c",), alignment=4))
         if product.requantizes:
-            names.append(PackedConstant("requantize", ("c",), alignment=RECORD_ALIGNMENT))
+            names.append(PackedConstant("requantize", ("c",), alignment=record_alignment(self.target)))
         return names
 
     def constant_shape(self, node: Node, name: str, tile: Tile) -> tuple[int, int]:
         channels = tile.size("c")
-        lanes, slots = min(channels, LANES), slots_of(channels)
+        lanes, slots = min(channels, self.lanes.count), self.lanes.slots_of(channels)
         if name == "bias":
             return lanes, slots * 4
         if name == "requantize":
-            return lanes, slots * COMPACT_BYTES
+            return lanes, slots * record_bytes(self.target)
         taps = self.product(node).kernel[0] * self.product(node).kernel[1]
         depth = round_up(tile.size("k"), self._packing(node))
         return lanes, slots * depth * taps * (node.operand_types[0].storage.bits // 8)
@@ -149,14 +145,14 @@ class ProductKernel(WindowKernel[Bm1684xAssembler]):
         product = self.product(node)
         c0, c1 = tile.range("c")
         if name == "requantize":
-            return product.records((c0, c1), zero_point(node.result_type))
+            return product.records((c0, c1), zero_point(node.result_type), self.target)
         if name == "bias":
             bias = arrays[2]
             assert bias is not None
             kind = np.int32 if self._integer(node) else np.float32
-            return by_lane(as_stored(bias, node.operand_types[2]).reshape(-1, 1)[c0:c1].astype(kind))
+            return self.lanes.by_lane(as_stored(bias, node.operand_types[2]).reshape(-1, 1)[c0:c1].astype(kind))
         k0, k1 = self.filter_range(node, tile)
-        return pack_filter(self.filter_array(node, arrays)[c0:c1, k0:k1], self._packing(node))
+        return pack_filter(self.filter_array(node, arrays)[c0:c1, k0:k1], self._packing(node), self.target)
 
     def filter_range(self, node: Node, tile: Tile) -> tuple[int, int]:
         """First and end of the filters' input channels that a tile needs."""
@@ -166,12 +162,12 @@ class ProductKernel(WindowKernel[Bm1684xAssembler]):
         if not self.product(node).requantizes and not self._has_wide_sums(node, tile):
             return ()
         shape = (tile.size("n"), tile.size("c"), tile.size("h"), tile.size("w"))
-        size = Bm1684xLmem().tensor_bytes("aligned", shape, 4)
+        size = self.lmem.tensor_bytes("aligned", shape, 4)
         buffers = [Scratch("sum", size)]
-        if self._integer(node) and self.product(node).has_bias:
+        if self._adds_bias(node):
             buffers.append(Scratch("biased", size))  # adding in place takes twice as long
         if self.product(node).requantizes:
-            buffers += self.product(node).requantize_scratch(node, tile)
+            buffers += self.product(node).requantize_scratch(node, tile, self.target)
         return buffers
 
     def _has_wide_sums(self, node: Node, tile: Tile) -> bool:
@@ -190,7 +186,7 @@ class ProductKernel(WindowKernel[Bm1684xAssembler]):
         if not phase.ends:
             return
         bias = placed.constants.get("bias")
-        if integer and bias:
+        if self._adds_bias(node) and bias:
             row = Operand(bias.address, DType.INT32, (0, 1, 0, 0))
             total = Operand(placed.scratch["biased"].address, DType.INT32) if "biased" in placed.scratch else target
             asm.record(
@@ -215,7 +211,7 @@ class ProductKernel(WindowKernel[Bm1684xAssembler]):
         """Record the sums of products, including the bias of floats."""
         x, result = placed.operand(0), placed.result
         bias = placed.constants.get("bias")
-        has_bias = bias is not None and not self._integer(node) and phase.starts
+        has_bias = bias is not None and not self._adds_bias(node) and phase.starts
         asm.record(
             Conv(
                 result=target,
@@ -232,7 +228,7 @@ class ProductKernel(WindowKernel[Bm1684xAssembler]):
                 pads=x.padding,
                 dilation=product.dilations,
                 insert=product.inserts,
-                bias=Operand(bias.address, DType.F32, Layout.COMPACT) if bias is not None and has_bias else None,
+                bias=Operand(bias.address, self._bias_type(node), Layout.COMPACT) if bias and has_bias else None,
                 pad_value=padding_value(node, x.padding),
                 kernel_zero_point=kernel_point(node),
                 accumulate=not phase.starts,
@@ -246,8 +242,15 @@ class ProductKernel(WindowKernel[Bm1684xAssembler]):
     def _integer(self, node: Node) -> bool:
         return not node.operand_types[0].storage.is_float
 
+    def _adds_bias(self, node: Node) -> bool:
+        """True when a command of its own adds the bias to the sums."""
+        return self._integer(node) and self.product(node).has_bias and not self.target.has_registers
+
+    def _bias_type(self, node: Node) -> DType:
+        return DType.INT32 if self._integer(node) else DType.F32
+
     def _packing(self, node: Node) -> int:
-        return _PACKING[node.operand_types[0].storage.bits // 8]
+        return self.target.packing[node.operand_types[0].storage.bits // 8]
 
 
 def padding_value(node: Node, padding: Sequence[int]) -> Scalar | None:

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tpuc.api import Box, Candidate, Node, Phase, PlacedTile, Scratch, Space, Tile, TileKernel, View
+from tpuc_chip_parts.lanes import Lanes
 from tpuc_ops import tpu
 from tpuc_ops.integers import is_integer, zero_point
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import ArithmeticOp, DType, Operand, PoolOp, PoolOrDepthwise, Scalar
-from tpuc_bm1684x.isa.geometry import LANES
 from tpuc_bm1684x.kernels.binary import emit_requantize
 from tpuc_bm1684x.kernels.common import (
     FEW_LANES,
     SHORT_RUN,
+    OfChip,
     apart_refusal,
     in_spaces,
     matrices_view,
-    parallel_axes,
     reduced_axes,
     reduced_extents,
 )
@@ -26,14 +26,13 @@ from tpuc_bm1684x.kernels.elementwise import arithmetic
 from tpuc_bm1684x.kernels.exponential import emit_square_root
 from tpuc_bm1684x.kernels.pool import lowest
 from tpuc_bm1684x.kernels.widening import Widened, widening_scratch
-from tpuc_bm1684x.lmem import Bm1684xLmem
 from tpuc_bm1684x.operands import MAX_EXTENT, dtype_of, operand
 
 _PREPARED = ("ReduceMin", "ReduceL1", "ReduceL2")
 _MAXIMA = ("ReduceMax", "ReduceMin")
 
 
-class ReduceKernel(TileKernel[tpu.Reduce, Bm1684xAssembler]):
+class ReduceKernel(OfChip, TileKernel[tpu.Reduce, Bm1684xAssembler]):
     """Minimum is the maximum of negated values; L1 and L2 are sums of magnitudes and squares. Floats are accumulated in
     f32.
     """
@@ -56,16 +55,16 @@ class ReduceKernel(TileKernel[tpu.Reduce, Bm1684xAssembler]):
     def _spaces(self, node: Node) -> Sequence[Space]:
         """Candidate spaces: the dimensions before the axes, or those after them, are distributed over the lanes."""
         outer, inner, width = reduced_extents(node)
-        dims, axes = node.operand_types[0].dims, reduced_axes(node)
-        if axes == [len(dims) - 1] and len(dims) > 1 and dims[-2] >= min(outer, LANES):
+        dims, axes, lanes = node.operand_types[0].dims, reduced_axes(node), self.lanes
+        if axes == [len(dims) - 1] and len(dims) > 1 and dims[-2] >= min(outer, lanes.count):
             n, rows, *_ = matrices_view(dims)
-            return (_space(View((n, rows, width, 1)), View((n, rows, 1, 1))),)
-        whole = _space(View((1, outer, width, inner)), View((1, outer, 1, inner)))
-        if min(inner, LANES) <= outer:
+            return (_space(lanes, View((n, rows, width, 1)), View((n, rows, 1, 1))),)
+        whole = _space(lanes, View((1, outer, width, inner)), View((1, outer, 1, inner)))
+        if min(inner, lanes.count) <= outer:
             return (whole,)
-        rows, row = _rows_and_row(inner)  # keeps more lanes busy
+        rows, row = _rows_and_row(inner, lanes.count)  # keeps more lanes busy
         source = View((outer, rows, width, row), (width * inner, row, inner, 1))
-        spread = _space(source, View((outer, rows, 1, row)))
+        spread = _space(lanes, source, View((outer, rows, 1, row)))
         is_short = row * node.operand_types[0].storage.bits // 8 < SHORT_RUN
         return (whole, spread) if outer >= FEW_LANES and is_short else (spread, whole)
 
@@ -74,13 +73,13 @@ class ReduceKernel(TileKernel[tpu.Reduce, Bm1684xAssembler]):
         return [Box((n0, c0, 0, w0), (n1 - n0, c1 - c0, reduced_extents(node)[2], w1 - w0))]
 
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
-        lmem = Bm1684xLmem()
+        lmem = self.lmem
         n, c, w = (tile.size(name) for name in "ncw")
         source, result = (n, c, reduced_extents(node)[2], w), (n, c, 1, w)
         if is_integer(node.result_type) and node.op.mode != "ReduceMax":
             return (Scratch("sum", lmem.tensor_bytes("aligned", result, 4)),)
         if node.op.mode not in _MAXIMA and node.operand_types[0].storage.name in ("f16", "bf16"):
-            return widening_scratch(node, source, result)
+            return widening_scratch(node, source, result, lmem)
         if node.op.mode in _PREPARED:
             return (Scratch("prepared", lmem.tensor_bytes("aligned", source, 4)),)
         return ()
@@ -156,17 +155,17 @@ class ReduceKernel(TileKernel[tpu.Reduce, Bm1684xAssembler]):
             arithmetic(asm, ArithmeticOp.COPY, shape, result, prepared)
 
 
-def _space(source: View, result: View) -> Space:
-    return Space(parallel_axes(result.shape), (source,), (result,))
+def _space(lanes: Lanes, source: View, result: View) -> Space:
+    return Space(lanes.parallel_axes(result.shape), (source,), (result,))
 
 
-def _rows_and_row(extent: int) -> tuple[int, int]:
+def _rows_and_row(extent: int, lanes: int) -> tuple[int, int]:
     """Split the extent into two factors, the first of which fills the lanes well."""
-    sizes = [size for size in range(LANES // 2 + 1, min(extent, 4 * LANES) + 1) if extent % size == 0]
-    return min(((size, extent // size) for size in sizes), key=_rounds, default=(extent, 1))
 
+    def rounds(factors: tuple[int, int]) -> tuple[int, int]:
+        """Sort key: lanes occupied or idle per row element, then the number of rows."""
+        rows, row = factors
+        return -(-rows // lanes) * lanes * row, rows
 
-def _rounds(factors: tuple[int, int]) -> tuple[int, int]:
-    """Sort key: lanes occupied or idle per row element, then the number of rows."""
-    rows, row = factors
-    return -(-rows // LANES) * LANES * row, rows
+    sizes = [size for size in range(lanes // 2 + 1, min(extent, 4 * lanes) + 1) if extent % size == 0]
+    return min(((size, extent // size) for size in sizes), key=rounds, default=(extent, 1))

@@ -43,6 +43,7 @@ from tpuc_bm1684x.isa import (
     TransferOp,
 )
 from tpuc_bm1684x.isa.geometry import DDR_BASE, EU_BYTES, LANES, LMEM_BASE, round_up
+from tpuc_bm1684x.isa.target import BM1684X, Target
 from tpuc_bm1684x.kernels.activation import emit_relu
 from tpuc_bm1684x.kernels.elementwise import arithmetic
 from tpuc_bm1684x.kernels.packing import by_lane, slots_of
@@ -328,9 +329,9 @@ class WideRowsKernel(ImageRowsKernel):
         emit_relu(node, result, asm)
 
 
-def batch_of(whole: Operand, shape: Shape4, number: int) -> Operand:
+def batch_of(whole: Operand, shape: Shape4, number: int, target: Target = BM1684X) -> Operand:
     """One batch of an aligned tensor, as a separate operand."""
-    return Operand(whole.address + number * whole.strides(shape)[0] * whole.dtype.bytes, whole.dtype)
+    return Operand(whole.address + number * whole.strides(shape, target)[0] * whole.dtype.bytes, whole.dtype)
 
 
 class ConstantMatMulKernel(MatMulKernel):
@@ -339,6 +340,7 @@ class ConstantMatMulKernel(MatMulKernel):
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self._kernels = {Form.CHANNELS: self, Form.IMAGE: ImageRowsKernel(), Form.WIDE: WideRowsKernel()}
 
     def kernels(self, node: Node) -> Sequence[Candidate]:

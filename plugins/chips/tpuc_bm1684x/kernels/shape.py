@@ -17,17 +17,23 @@ from tpuc_chip_parts.copies import (
 )
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
+from tpuc_bm1684x.isa.target import BM1684X, Target
+from tpuc_bm1684x.kernels.common import OfChip
 from tpuc_bm1684x.kernels.copies import moves_of
 from tpuc_bm1684x.kernels.local_moves import LocalConcatKernel, LocalMoveKernel, LocalSliceKernel
 
 
-class DdrCopyKernel(CopyKernel):
+class DdrCopyKernel(OfChip, CopyKernel):
     """Base of copies of any rank in DDR."""
 
-    in_local_memory: ClassVar[LocalMoveKernel | None] = None
+    in_local_memory: ClassVar[type[LocalMoveKernel] | None] = None
+
+    def __init__(self, target: Target = BM1684X) -> None:
+        super().__init__(target)
+        self._local = None if self.in_local_memory is None else self.in_local_memory(target)
 
     def local(self, node: Node) -> TileKernel[Any, Bm1684xAssembler] | None:
-        return self.in_local_memory if self.in_local_memory and self.in_local_memory.serves(node) else None
+        return self._local if self._local and self._local.serves(node) else None
 
     def moves_of(self, copy: Copy, element: ScalarType) -> Iterable[Move]:
         return moves_of(copy, element)
@@ -43,7 +49,7 @@ class PermuteKernel(DdrCopyKernel):
 class ConcatKernel(DdrCopyKernel):
     """Copies each operand to its part of the result."""
 
-    in_local_memory = LocalConcatKernel()
+    in_local_memory = LocalConcatKernel
 
     def refuse(self, node: Node) -> str | None:
         return concatenation_refusal(node) or super().refuse(node)
@@ -55,7 +61,7 @@ class ConcatKernel(DdrCopyKernel):
 class SliceKernel(DdrCopyKernel):
     """A strided copy from the operand; a negative step takes one copy per element of that dimension."""
 
-    in_local_memory = LocalSliceKernel()
+    in_local_memory = LocalSliceKernel
 
     def copies(self, node: Node) -> Sequence[Copy]:
         return sliced_copies(node)

@@ -12,9 +12,8 @@ from tpuc_ops.arrays import Array
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import ArithmeticOp, DType, Operand, PoolOp, PoolOrDepthwise, Scalar
-from tpuc_bm1684x.isa.geometry import LANES
 from tpuc_bm1684x.kernels.binary import DIVISION_STEPS
-from tpuc_bm1684x.kernels.common import FEW_LANES, SHORT_RUN, in_spaces, matrices_view, parallel_axes, row_blocks
+from tpuc_bm1684x.kernels.common import FEW_LANES, SHORT_RUN, OfChip, in_spaces, matrices_view, row_blocks
 from tpuc_bm1684x.kernels.elementwise import arithmetic
 from tpuc_bm1684x.kernels.exponential import (
     COEFFICIENTS,
@@ -24,11 +23,10 @@ from tpuc_bm1684x.kernels.exponential import (
     exponential_scratch,
 )
 from tpuc_bm1684x.kernels.pool import lowest
-from tpuc_bm1684x.lmem import Bm1684xLmem
 from tpuc_bm1684x.operands import MAX_EXTENT, operand
 
 
-class SoftmaxKernel(TileKernel[tpu.Softmax, Bm1684xAssembler]):
+class SoftmaxKernel(OfChip, TileKernel[tpu.Softmax, Bm1684xAssembler]):
     """e**(x - max) divided by its sum."""
 
     def refuse(self, node: Node[tpu.Softmax]) -> str | None:
@@ -48,17 +46,17 @@ class SoftmaxKernel(TileKernel[tpu.Softmax, Bm1684xAssembler]):
         """Candidate views: the dimensions before the axis, or those after it, are distributed over the lanes."""
         dims = node.operand_types[0].dims
         axis = node.op.axis % len(dims)
-        blocks = row_blocks(dims) if axis == len(dims) - 1 else None
+        blocks = row_blocks(dims, self.target) if axis == len(dims) - 1 else None
         if blocks is not None:
             return (blocks,)
-        if axis == len(dims) - 1 and len(dims) > 1 and dims[-2] >= min(math.prod(dims[:-1]), LANES):
+        if axis == len(dims) - 1 and len(dims) > 1 and dims[-2] >= min(math.prod(dims[:-1]), self.lanes.count):
             return (View(matrices_view(dims)),)
         outer, width, inner = math.prod(dims[:axis]), dims[axis], math.prod(dims[axis + 1 :])
         if inner == 1:
             return (View((1, outer, 1, width), (outer * width, width, 1, 1)),)
         whole = View((1, outer, width, inner))
-        lanes = max(size for size in range(1, LANES + 1) if inner % size == 0)
-        if lanes == 1 or lanes < min(outer, LANES):
+        lanes = max(size for size in range(1, self.lanes.count + 1) if inner % size == 0)
+        if lanes == 1 or lanes < min(outer, self.lanes.count):
             return (whole,)
         spread = View((outer, lanes, width, inner // lanes), (width * inner, inner // lanes, inner, 1))
         return (whole, spread) if outer >= FEW_LANES and inner // lanes < SHORT_RUN // 4 else (spread, whole)
@@ -81,7 +79,7 @@ class SoftmaxKernel(TileKernel[tpu.Softmax, Bm1684xAssembler]):
     def _space(self, node: Node, view: View) -> Space:
         operands = (view, *(None for _ in node.operand_types[1:]))
         whole = "h" if self._is_along_h(node) or self._is_matrix(node) else "w"
-        return Space(parallel_axes(view.shape, whole=whole), operands, (view,))
+        return Space(self.lanes.parallel_axes(view.shape, whole=whole), operands, (view,))
 
     def constants(self, node: Node) -> Sequence[PackedConstant]:
         return (COEFFICIENTS,)
@@ -94,8 +92,8 @@ class SoftmaxKernel(TileKernel[tpu.Softmax, Bm1684xAssembler]):
 
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
         shape = self._rows(node, tile_shape(tile))
-        column = Bm1684xLmem().tensor_bytes("aligned", self._column(node, shape), 4)
-        return (*exponential_scratch(shape), Scratch("column", column))
+        column = self.lmem.tensor_bytes("aligned", self._column(node, shape), 4)
+        return (*exponential_scratch(shape, self.lmem), Scratch("column", column))
 
     def _rows(self, node: Node, shape: Shape4) -> Shape4:
         """The extents with the axis along w, or along h with the dimensions after it along w."""
@@ -112,9 +110,8 @@ class SoftmaxKernel(TileKernel[tpu.Softmax, Bm1684xAssembler]):
         left = self._column(node, shape)
         column = Operand(placed.scratch["column"].address, DType.F32)
         exponential = Exponential.at(asm, shape, placed.scratch, placed.constants)
-        strides = [
-            0 if here != there else step for here, there, step in zip(shape, left, column.strides(left), strict=True)
-        ]
+        steps = column.strides(left, self.target)
+        strides = [0 if here != there else step for here, there, step in zip(shape, left, steps, strict=True)]
         repeated = Operand(column.address, DType.F32, (strides[0], strides[1], strides[2], strides[3]))
 
         self._reduce(PoolOp.MAX, operand(placed.operand(0)), column, shape, left, asm)

@@ -11,12 +11,10 @@ from tpuc_ops.quant.arithmetic import Rounding
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import ArithmeticOp, DType, Operand, Scalar
-from tpuc_bm1684x.isa.geometry import LANES
 from tpuc_bm1684x.kernels.activation import emit_clamp, emit_relu
 from tpuc_bm1684x.kernels.binary import emit_rescale
 from tpuc_bm1684x.kernels.common import elementwise_space
 from tpuc_bm1684x.kernels.elementwise import ElementwiseKernel, arithmetic
-from tpuc_bm1684x.kernels.packing import by_lane, slots_of
 from tpuc_bm1684x.kernels.planes import plane_candidates
 from tpuc_bm1684x.operands import operand
 
@@ -35,7 +33,7 @@ class AddConstKernel(ElementwiseKernel):
         return (("sum", 4),) if is_integer(node.result_type) else ()
 
     def kernels(self, node: Node) -> Sequence[Candidate]:
-        return (*plane_candidates(self, node), *super().kernels(node))
+        return (*plane_candidates(self, node, self.target), *super().kernels(node))
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
         shape, result = placed.result.shape, operand(placed.result)
@@ -57,7 +55,7 @@ class MulConstKernel(ElementwiseKernel):
     """Multiplies floats by a constant."""
 
     def kernels(self, node: Node) -> Sequence[Candidate]:
-        return (*plane_candidates(self, node), *super().kernels(node))
+        return (*plane_candidates(self, node, self.target), *super().kernels(node))
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
         source, result = operand(placed.operand(0)), operand(placed.result)
@@ -155,7 +153,7 @@ class PReluKernel(ElementwiseKernel):
         return super().refuse(node)
 
     def space(self, node: Node) -> Space:
-        space = elementwise_space(node)
+        space = elementwise_space(node, self.target)
         operands: tuple[View | None, ...] = (space.operands[0], *(None for _ in node.operand_types[1:]))
         return Space(space.axes, operands, space.results)
 
@@ -171,13 +169,15 @@ class PReluKernel(ElementwiseKernel):
 
     def constant_shape(self, node: Node, name: str, tile: Tile) -> tuple[int, int]:
         channels = tile.size("c")
-        return min(channels, LANES), slots_of(channels) * (node.operand_types[1].storage.bits // 8)
+        return min(channels, self.lanes.count), self.lanes.slots_of(channels) * (
+            node.operand_types[1].storage.bits // 8
+        )
 
     def pack(self, node: Node, name: str, tile: Tile, arrays: Sequence[Array | None]) -> Array:
         slopes = arrays[1]
         assert slopes is not None
         start, stop = tile.range("c")
-        return by_lane(slopes.reshape(-1, 1)[start:stop])
+        return self.lanes.by_lane(slopes.reshape(-1, 1)[start:stop])
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
         shape = placed.result.shape

@@ -9,13 +9,13 @@ from tpuc_ops import tpu
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import ArithmeticOp, Operand
-from tpuc_bm1684x.isa.geometry import LANES
 from tpuc_bm1684x.kernels.activation import emit_relu
+from tpuc_bm1684x.kernels.common import OfChip
 from tpuc_bm1684x.kernels.elementwise import arithmetic
 from tpuc_bm1684x.operands import MAX_EXTENT, operand
 
 
-class UpsampleKernel(TileKernel[tpu.Upsample, Bm1684xAssembler]):
+class UpsampleKernel(OfChip, TileKernel[tpu.Upsample, Bm1684xAssembler]):
     """One strided copy per element of the block, to every `scale_h`-th row and `scale_w`-th column."""
 
     def space(self, node: Node) -> Space:
@@ -23,7 +23,7 @@ class UpsampleKernel(TileKernel[tpu.Upsample, Bm1684xAssembler]):
         n, c, h, w = result.shape
         axes = (
             Axis("n", n, limit=MAX_EXTENT),
-            Axis("c", c, granularity=LANES, limit=MAX_EXTENT),
+            Axis("c", c, granularity=self.lanes.count, limit=MAX_EXTENT),
             Axis("h", h, granularity=node.op.scale_h, limit=MAX_EXTENT),
             Axis("w", w, granularity=node.op.scale_w, limit=MAX_EXTENT),
         )
@@ -40,7 +40,7 @@ class UpsampleKernel(TileKernel[tpu.Upsample, Bm1684xAssembler]):
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
         x, result = placed.operand(0), operand(placed.result)
-        batch, slot, row, column = result.strides(placed.result.shape)
+        batch, slot, row, column = result.strides(placed.result.shape, self.target)
         steps = (batch, slot, row * node.op.scale_h, column * node.op.scale_w)
         for down in range(node.op.scale_h):
             for right in range(node.op.scale_w):

@@ -15,11 +15,14 @@ from tpuc_bm1684x.operands import operand
 _NARROW = ("f16", "bf16")
 
 
-def widening_scratch(node: Node, input_shape: Shape4, result_shape: Shape4) -> Sequence[Scratch]:
+def widening_scratch(
+    node: Node, input_shape: Shape4, result_shape: Shape4, lmem: Bm1684xLmem | None = None
+) -> Sequence[Scratch]:
     """Scratch buffers for operand and result in f32; empty unless the node's operand is a 16-bit float."""
     if node.operand_types[0].storage.name not in _NARROW:
         return ()
-    sizes = (Bm1684xLmem().tensor_bytes("aligned", shape, 4) for shape in (input_shape, result_shape))
+    memory = lmem or Bm1684xLmem()
+    sizes = (memory.tensor_bytes("aligned", shape, 4) for shape in (input_shape, result_shape))
     return [Scratch(name, size) for name, size in zip(("wide_input", "wide_result"), sizes, strict=True)]
 
 
