@@ -45,7 +45,7 @@ STAGES: Sequence[Box] = (
     Box(
         "plugins/chips",
         "instructions, files",
-        ("tpuc_bm1684x", "tpuc_cv18", "tpuc_cv183x", "tpuc_cv18xx", "tpuc_c"),
+        ("tpuc_bm1684x", "tpuc_bm1688", "tpuc_cv18", "tpuc_cv183x", "tpuc_cv18xx", "tpuc_c"),
         "#fce7f3",
     ),
 )

@@ -28,7 +28,16 @@ from tests.contract.tree import (
 from tests.families import each
 
 LIBRARIES = {
-    *("tpuc_chip_parts", "tpuc_cv18", "tpuc_images", "tpuc_importing", "tpuc_ops", "tpuc_pages", "tpuc_profile"),
+    *(
+        "tpuc_bm1684x",
+        "tpuc_chip_parts",
+        "tpuc_cv18",
+        "tpuc_images",
+        "tpuc_importing",
+        "tpuc_ops",
+        "tpuc_pages",
+        "tpuc_profile",
+    ),
     *("tpuc_lower", "tpuc_optimize", "tpuc_prequantized", "tpuc_quantize", "tpuc_tflite"),
 }
 """Of the plugins, those that other plugins are written with: TensorFlow's operators are read as TFLite's, and planning

@@ -99,7 +99,7 @@ def lowering_rows(registry: Registry, chip: ChipDescription, dialect: str) -> Ma
     known, package = read_forms(chip.support), registry.offer("tpuc.chips", chip.name).package
     return {
         op: {
-            mode: None if cell in (package, COMPOSED) and known.never_compiles(op, mode) else cell
+            mode: None if _package(cell) in (package, COMPOSED) and known.never_compiles(op, mode) else cell
             for mode, cell in row.items()
         }
         for op, row in table_rows(registry, chip, dialect).items()
@@ -165,6 +165,11 @@ def computing_ops(registry: Registry, dialect: str) -> Mapping[str, type[Any]]:
     definition = registry.get("tpuc.dialects", dialect)
     ops = {f"{dialect}.{name}": definition.op(name) for name in definition.names()}
     return {name: op for name, op in ops.items() if not issubclass(op, (Constant, NetworkInput, Absent))}
+
+
+def _package(cell: str | None) -> str:
+    """The package of a cell of `table_rows`, without the family that it is from."""
+    return (cell or "").partition(" ")[0]
 
 
 def provider(find: Callable[[], Cell | None], owners: Sequence[str]) -> str | None:

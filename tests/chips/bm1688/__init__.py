@@ -1,0 +1,1 @@
+"""CV186x, and made-up members of its family."""

@@ -1,0 +1,1 @@
+"""CV186x against the vendor's functional model, runtime and compiler."""

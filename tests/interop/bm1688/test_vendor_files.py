@@ -1,0 +1,116 @@
+"""Files of the vendor's compiler: every command is decoded, encodes to the same bytes, and runs as the vendor's."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from numpy.typing import NDArray
+from onnx import helper, numpy_helper
+from tpuc.api import Engine, IllegalCommand
+from tpuc_bm1684x.container import BModel
+from tpuc_bm1684x.isa.stream import decode_stream, encode_stream
+from tpuc_bm1688.simulator import TaggedSimulator
+from tpuc_bm1688.target import CV186X
+
+from tests.interop.bm1688.conftest import RunFile
+
+PEER = Path(os.environ.get("PEER") or Path.home() / ".cache" / "tpuc-peer")
+CASES = [(chip, mode) for chip in ("cv186x", "bm1688") for mode in ("F32", "F16", "BF16", "INT8")]
+
+pytestmark = pytest.mark.interop
+
+
+def _network(path: Path) -> None:
+    """A convolution, a depthwise one, a maximum, an average and a product."""
+    random = np.random.default_rng(0)
+    shapes = {"filter": (24, 3, 3, 3), "apart": (24, 1, 3, 3), "matrix": (24, 10)}
+    weights = [
+        numpy_helper.from_array(random.standard_normal(shape).astype(np.float32) / 4, name)
+        for name, shape in shapes.items()
+    ]
+    nodes = [
+        helper.make_node("Conv", ["x", "filter"], ["a"], kernel_shape=[3, 3], pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["a"], ["b"]),
+        helper.make_node("MaxPool", ["b"], ["c"], kernel_shape=[2, 2], strides=[2, 2]),
+        helper.make_node("Conv", ["c", "apart"], ["d"], kernel_shape=[3, 3], pads=[1, 1, 1, 1], group=24),
+        helper.make_node("GlobalAveragePool", ["d"], ["e"]),
+        helper.make_node("Flatten", ["e"], ["f"]),
+        helper.make_node("MatMul", ["f", "matrix"], ["y"]),
+    ]
+    x = helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, (1, 3, 16, 16))
+    y = helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, (1, 10))
+    graph = helper.make_graph(nodes, "small", [x], [y], weights)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    path.write_bytes(model.SerializeToString())
+
+
+def _vendor(tool: str, *arguments: str, cwd: Path) -> None:
+    environment = {**os.environ, "PATH": f"{PEER / 'bin'}{os.pathsep}{os.environ['PATH']}"}
+    command = [str(PEER / "bin" / tool), *arguments]
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, (done.stdout + done.stderr)[-2000:]
+
+
+@pytest.fixture(scope="module")
+def folder(oracle_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The network in the vendor's own form, with the ranges of its values."""
+    folder = tmp_path_factory.mktemp("vendor")
+    _network(folder / "small.onnx")
+    shapes = ("--input_shapes", "[[1,3,16,16]]")
+    _vendor(
+        "model_transform",
+        "--model_name",
+        "small",
+        "--model_def",
+        "small.onnx",
+        *shapes,
+        "--mlir",
+        "small.mlir",
+        cwd=folder,
+    )
+    (folder / "data").mkdir()
+    np.savez(folder / "data" / "0.npz", x=_sample())
+    _vendor("run_calibration", "small.mlir", "--dataset", "data", "--input_num", "1", "-o", "table", cwd=folder)
+    return folder
+
+
+def _sample() -> NDArray[np.float32]:
+    return np.random.default_rng(1).standard_normal((1, 3, 16, 16)).astype(np.float32)
+
+
+@pytest.mark.parametrize(("chip", "mode"), CASES)
+def test_commands_encode_to_the_same_bytes(chip: str, mode: str, folder: Path, run_file: RunFile) -> None:
+    name = f"{chip}_{mode}.bmodel"
+    table = ("--calibration_table", "table") if mode == "INT8" else ()
+    _vendor(
+        "model_deploy", "--mlir", "small.mlir", "--quantize", mode, "--chip", chip, *table, "--model", name, cwd=folder
+    )
+    data = (folder / name).read_bytes()
+    model = BModel.from_bytes(data, chip.upper())
+    groups = [group for net in model.nets for stage in net.stages for group in stage.groups]
+    assert groups
+    for group in groups:
+        for engine, stream in ((Engine.COMPUTE, group.tiu), (Engine.DMA, group.gdma)):
+            commands = decode_stream(engine, stream, CV186X).commands
+            assert not [one for one in commands if getattr(one.instruction, "problem", "")]
+            assert encode_stream(commands, engine, CV186X) == stream
+    if mode == "INT8":
+        with pytest.raises(IllegalCommand, match="has no known meaning here"):
+            _simulated(model)
+        return
+    theirs = run_file(folder / name, {"x": _sample()})
+    assert {key: value.tobytes() for key, value in _simulated(model).items()} == {
+        key: value.tobytes() for key, value in theirs.items()
+    }
+
+
+def _simulated(model: BModel) -> dict[str, Any]:
+    """The outputs of a file for one core, whose commands are equal on both chips."""
+    return TaggedSimulator(replace(model, chip=CV186X.file_chip)).run({"x": _sample()})
