@@ -38,11 +38,11 @@ LIBRARIES = {
         "tpuc_pages",
         "tpuc_profile",
     ),
-    *("tpuc_lower", "tpuc_optimize", "tpuc_prequantized", "tpuc_quantize", "tpuc_tflite"),
+    *("tpuc_eval", "tpuc_lower", "tpuc_optimize", "tpuc_prequantized", "tpuc_quantize", "tpuc_tflite"),
 }
-"""Of the plugins, those that other plugins are written with: TensorFlow's operators are read as TFLite's, and planning
-and quantization rest on lowering, accuracy analysis on quantization. Which stage rests on which is in
-tests/contract/test_layers.py.
+"""Of the plugins, those that other plugins are written with: TensorFlow's operators are read as TFLite's, metrics
+derive from those of evaluation, and planning and quantization rest on lowering, accuracy analysis on quantization.
+Which stage rests on which is in tests/contract/test_layers.py.
 """
 
 TESTED_WITH = ("tpuc_driver.cli", "tpuc_testing")

@@ -8,11 +8,6 @@ from typing import Any
 import click
 from tpuc_driver.api.command import COUNT, FILE, NUMBER, POSITIVE, App, Command, check_inputs, open_session, pass_app
 
-SMALL = 1 << 26
-"""Bytes of a file whose networks all stay loaded; a loaded network takes several times its bytes."""
-FEW = 2
-"""Networks of larger files that stay loaded."""
-
 
 @click.command(
     "generate",
@@ -37,20 +32,13 @@ def command(
 
     Text appears token by token; then come the tokens per second that the chip is predicted to reach.
     """
-    from tpuc_llm.generation import CompiledDecoder, Sampling, generate
+    from tpuc_llm.generation import Sampling, generate, opened_decoder
     from tpuc_llm.text import Tokenizer
 
     check_inputs(file, tokenizer)
     words = Tokenizer.open(tokenizer or file.parent / "config")
     session = open_session(app)
-    opened = session.opened(file)
-    files = dict(opened.chip.extract(opened.data)) if len(opened.entries) > 1 else {}
-    decoder = CompiledDecoder(
-        list(files),
-        lambda name: opened.chip.load(files[name], f"{file} ({name})"),
-        lambda loaded, inputs: session.simulate(opened.chip, loaded, inputs),
-        None if len(opened.data) < SMALL else FEW,
-    )
+    opened, decoder = session.opened(file), opened_decoder(session, file)
     ids = words.chat(prompt) if chosen["chat"] else words.encode(prompt)
     sampling = Sampling(chosen["temperature"], chosen["top_k"], chosen["top_p"])
     written: list[int] = []

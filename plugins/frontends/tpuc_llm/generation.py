@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tpuc.api import LoadedModel, UsageError, numpy_dtype
@@ -13,8 +14,15 @@ from tpuc_ops.arrays import Array
 
 from tpuc_llm.model import LONGEST, MASKED
 
+if TYPE_CHECKING:
+    from tpuc_driver.api.host import Session
+
 Load = Callable[[str], LoadedModel]
 Run = Callable[[LoadedModel, dict[str, Array]], dict[str, Array]]
+SMALL = 1 << 26
+"""Bytes of a file whose networks all stay loaded; a loaded network takes several times its bytes."""
+FEW = 2
+"""Networks of larger files that stay loaded."""
 
 
 @dataclass
@@ -64,6 +72,15 @@ class CompiledDecoder:
 
         Raises UsageError for a prompt that is empty or longer than the file takes.
         """
+        return self._head(self._prompt(ids)[-1:])
+
+    def logits(self, ids: Sequence[int]) -> Array:
+        """Take a prompt; return the logits behind each of its tokens: [tokens, vocabulary]."""
+        states = self._prompt(ids)
+        return np.stack([self._head(states[at : at + 1]) for at in range(len(ids))])
+
+    def _prompt(self, ids: Sequence[int]) -> Array:
+        """Take a prompt; return the states in front of the head: [tokens, hidden]."""
         length, count = self.length, len(ids)
         if not 0 < count <= length:
             raise UsageError(
@@ -83,7 +100,7 @@ class CompiledDecoder:
             keys[:, count:], values[:, count:] = 0, 0
             self._history.append((keys, values))
         self.position = count
-        return self._head(states.reshape(1, length, -1)[:, count - 1])
+        return states.reshape(length, -1)[:count]
 
     def step(self, token: int) -> Array:
         """Take one more token; return the logits behind it: [vocabulary]. Raises UsageError when the file is full."""
@@ -166,6 +183,18 @@ class CompiledDecoder:
         }
         found = self.run(loaded, given)
         return [found[info.name] for info in loaded.outputs]
+
+
+def opened_decoder(session: Session, path: Path) -> CompiledDecoder:
+    """Return the networks of a compiled file, which are simulated. Raises UsageError if they are no language model."""
+    opened = session.opened(path)
+    files = dict(opened.chip.extract(opened.data)) if len(opened.entries) > 1 else {}
+    return CompiledDecoder(
+        list(files),
+        lambda name: opened.chip.load(files[name], f"{path} ({name})"),
+        lambda loaded, inputs: session.simulate(opened.chip, loaded, inputs),
+        None if len(opened.data) < SMALL else FEW,
+    )
 
 
 @dataclass(frozen=True)

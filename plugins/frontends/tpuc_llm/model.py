@@ -49,16 +49,8 @@ class LanguageModel:
     @staticmethod
     def open(folder: Path, options: ImportOptions, registry: Any) -> LanguageModel:
         """Read the configuration. Raises InvalidModel, Unsupported or UsageError with a sentence."""
-        checkpoint = Checkpoint(folder)
-        kind = checkpoint.config["model_type"]
-        if not registry.has(GROUP, kind):
-            known = ", ".join(sorted(name for name in registry.names(GROUP)))
-            raise Unsupported(
-                f"{folder / CONFIG}: models of type '{kind}' are not known; there are {known}. A family is one file: "
-                "see docs/llm.md."
-            )
-        family: Family = registry.get(GROUP, kind)()
-        shape = family.shape(checkpoint)
+        whole = LanguageModel.described(folder, registry)
+        shape = whole.shape
         unknown = sorted(set(options.dims) - {SEQUENCE})
         if unknown:
             raise UsageError(f"{folder}: --dim {unknown[0]} is no dimension of a language model; give --dim seq=N.")
@@ -72,7 +64,23 @@ class LanguageModel:
             )
         if options.batch not in (None, 1):
             raise Unsupported(f"{folder}: --batch {options.batch}: language models are built for one sequence.")
-        return LanguageModel(checkpoint, family, shape, length, options.model_name or folder.name, options.weights)
+        name = options.model_name or whole.name
+        return dataclasses.replace(whole, length=length, name=name, weights=options.weights)
+
+    @staticmethod
+    def described(folder: Path, registry: Any) -> LanguageModel:
+        """Read the configuration; `length` is the model's own context, of any length."""
+        checkpoint = Checkpoint(folder)
+        kind = checkpoint.config["model_type"]
+        if not registry.has(GROUP, kind):
+            known = ", ".join(sorted(name for name in registry.names(GROUP)))
+            raise Unsupported(
+                f"{folder / CONFIG}: models of type '{kind}' are not known; there are {known}. A family is one file: "
+                "see docs/llm.md."
+            )
+        family: Family = registry.get(GROUP, kind)()
+        shape = family.shape(checkpoint)
+        return LanguageModel(checkpoint, family, shape, shape.context, folder.name)
 
     @property
     def source(self) -> str:

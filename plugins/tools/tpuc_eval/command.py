@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 from tpuc.api import UsageError
 from tpuc_driver.api.command import (
     COUNT,
@@ -22,8 +23,11 @@ from tpuc_driver.api.command import (
 )
 
 if TYPE_CHECKING:
-    from tpuc_eval.protocols import LabeledSamples
+    from tpuc_eval.protocols import LabeledSamples, ModelFigures
     from tpuc_eval.runnable import RunnableFile
+
+OF_MODELS = frozenset({"models", "model_files", "dataset", "metric", "count", "as_json"})
+"""Parameters that metrics of whole models take too."""
 
 
 @click.command(
@@ -36,7 +40,9 @@ if TYPE_CHECKING:
 @click.option("--model-file", "model_files", type=FILE, multiple=True, metavar="FILE", help="Same as MODEL.")
 @click.option("--dataset", type=FILE, metavar="PATH", help="Same as DATASET.")
 @click.option("--dataset-type", default="", metavar="NAME", help="imagenet, coco, voc, wider, yolo, or arrays.")
-@click.option("--metric", default="", metavar="NAME", help="top-k, coco, voc, auc, best-box; by default the data's.")
+@click.option(
+    "--metric", default="", metavar="NAME", help="top-k, coco, voc, auc, best-box, perplexity; by default the data's."
+)
 @click.option("--postprocess", default="", metavar="NAME", help="Kind of outputs: yolov5, ssd, scores, ...")
 @click.option("--postprocess-type", default="", metavar="NAME", help="TPU-MLIR's --metric: topx or coco_mAP.")
 @click.option("--label-file", type=FILE, metavar="FILE", help="Lines 'FILE INDEX', or class names in order.")
@@ -94,8 +100,13 @@ def command(
 
     from tpuc_eval.evaluation import evaluate
     from tpuc_eval.options import candidates, chosen_metric, configured, usual_type
-    from tpuc_eval.protocols import DataRequest
+    from tpuc_eval.protocols import DataRequest, ModelMetric, ModelRequest
 
+    if metric and isinstance(own := chosen_metric(app.registry, metric), ModelMetric):
+        _refuse_options(own.name)
+        measured = own.measure(ModelRequest(paths, dataset, count, app.registry, app.progress))
+        _show(app, own.name, paths, dataset, measured, as_json=as_json)
+        return
     form = configured(app.registry, "tpuc.datasets", dataset_type or usual_type(dataset))
     judge = chosen_metric(app.registry, metric or postprocess_type or form.metric)
     samples = form.open(DataRequest(dataset, label_file, annotation, count, label_offset), app.remark)
@@ -120,6 +131,29 @@ def command(
         return
     app.table(result.rows())
     app.result(f"{result.samples} samples of {result.dataset}{note}")
+
+
+def _refuse_options(metric: str) -> None:
+    """Raise UsageError for options that only labeled samples have."""
+    context = click.get_current_context()
+    for one in context.command.params:
+        if one.name not in OF_MODELS and context.get_parameter_source(one.name or "") is ParameterSource.COMMANDLINE:
+            raise UsageError(f"{one.opts[0]} does not apply to metric '{metric}'; leave it out.")
+
+
+def _show(
+    app: App, metric: str, paths: Sequence[Path], dataset: Path, measured: ModelFigures, *, as_json: bool
+) -> None:
+    pairs = list(zip(map(str, paths), measured.figures, strict=True))
+    if as_json:
+        models = [{"model": path, "figures": dict(figures)} for path, figures in pairs]
+        app.result_json({"dataset": str(dataset), "metric": metric, "samples": measured.samples, "models": models})
+        return
+    app.result(f"{measured.samples} of {dataset}")
+    rows = [
+        [path, *(f"{value:.4g}" if value < 1 else f"{value:,.3f}" for value in one.values())] for path, one in pairs
+    ]
+    app.table([["", *measured.figures[0]], *rows])
 
 
 def _held_out(app: App, paths: Sequence[Path], samples: LabeledSamples) -> tuple[LabeledSamples, str]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from tpuc.api import UsageError
+from tpuc.api import Registry, UsageError
 from tpuc.api.evaluation import Array
 from tpuc_driver.api.host import SampleInput
 from tpuc_images.placing import Placement
@@ -261,4 +261,42 @@ class Metric(ABC):
 
     def agreement(self, digests: Sequence[Any], others: Sequence[Any]) -> Mapping[str, float]:
         """Return how similar the predictions of two networks are, regardless of the truth; empty if undefined."""
+        return {}
+
+
+@dataclass(frozen=True)
+class ModelRequest:
+    """Models to measure on the same data. `count` limits the samples; 0 means all."""
+
+    models: Sequence[Path]
+    data: Path
+    count: int
+    registry: Registry
+    progress: Callable[[Iterable[Any], str, int | None], Iterable[Any]]
+
+
+@dataclass(frozen=True)
+class ModelFigures:
+    """The figures of each model by name, in display order; `samples` says what was measured on."""
+
+    samples: str
+    figures: Sequence[Mapping[str, float]]
+
+
+class ModelMetric(Metric):
+    """A metric that opens and runs the models itself, because they take other data than labeled samples."""
+
+    postprocess = ""
+
+    @abstractmethod
+    def measure(self, request: ModelRequest) -> ModelFigures:
+        """Return the figures of every model; raises UsageError for models or data of another kind."""
+
+    def refuse(self, truth: Any) -> str:
+        return f"metric '{self.name}' is not for labeled samples; choose another metric."
+
+    def digest(self, prediction: Any, source: str) -> Any:
+        return prediction
+
+    def evaluate(self, digests: Sequence[Any], truths: Sequence[Any], classes: Sequence[str]) -> Mapping[str, float]:
         return {}
