@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -32,6 +33,8 @@ CASES = [
     Case(1, 172, 64, 4, 128, has_bias=True),
     Case(5, 64, 100, 4, 32, has_bias=True),
     Case(70, 172, 100, 4, 64),
+    Case(1, 200, 100, 8, 16),
+    Case(7, 200, 70, 4, 16, has_bias=True),
     Case(9, 172, 50, 8, 0, has_bias=True),
     Case(1, 1536, 70, 4, 0),
     Case(1, 5000, 320, 8, 32),
@@ -53,7 +56,8 @@ def network(cases: Sequence[Case], seed: int = 0) -> tuple[Module, dict[str, Arr
     wanted: dict[str, Array] = {}
     for index, case in enumerate(cases):
         group = case.group or -(-case.depth // 32) * 32
-        wide = case.depth if case.bits == 16 else -(-case.depth // group) * group
+        unit = math.lcm(group, 32)
+        wide = case.depth if case.bits == 16 else -(-case.depth // unit) * unit
         bias = random.normal(0, 1, case.columns).astype("f4")
         if case.bits == 16:
             matrix = random.normal(0, 0.1, (case.columns, case.depth)).astype("f2").astype("f4")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias
 
-Pipelines: TypeAlias = Mapping[str, Sequence[str]]
+Pipelines = Mapping[str, Sequence[str]]
 """Pass texts by stage."""
 
 PIPELINES: Pipelines = {
     "top-optimize": ("absorb-quantization", "canonicalize", "fold-constants", "append-postprocess", "count-flops"),
     "calibrate": (
+        "expand-matrices",
         "drop-dynamic-quantization",
         "unroll-recurrences",
         "move-factors",
@@ -18,6 +18,7 @@ PIPELINES: Pipelines = {
         "propagate-calibration",
     ),
     "lower": (
+        "expand-matrices",
         "drop-dynamic-quantization",
         "prepare-quantized",
         "bound-masks",

@@ -12,6 +12,7 @@ from tpuc_importing.building import ModuleSource, TopBuilder
 from tpuc_ops.arrays import Array
 from tpuc_ops.quant.casts import Dequantize
 
+from tpuc_onnx.grouped import GroupedMatrix
 from tpuc_onnx.shapes import TypeTable
 from tpuc_onnx.stored import StoredConstant
 
@@ -21,12 +22,13 @@ Importer: TypeAlias = "Callable[[ForeignNode, OnnxBuilder], Value | Sequence[Val
 class OnnxBuilder(TopBuilder):
     """A builder that knows the ONNX types of tensors, and which are constant.
 
-    `stored` holds the integers and scales of constants that were made by DequantizeLinear.
+    `stored` and `grouped` hold the integers and scales of constants that were made by DequantizeLinear.
     """
 
     def __init__(self, source: ModuleSource, inputs: Sequence[tuple[str, TensorType]], types: TypeTable) -> None:
         self.types = types
         self.stored: dict[str, StoredConstant] = {}
+        self.grouped: dict[str, GroupedMatrix] = {}
         self.left_out: dict[str, tuple[object, str]] = {}
         """Results of nodes that importers do not give: the importer, and what it did."""
         self._integers: dict[StoredConstant, Value] = {}

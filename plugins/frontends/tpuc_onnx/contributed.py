@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from onnx import TensorProto, helper
 from tpuc_ops.arrays import Array
 
 from tpuc_onnx.layouts import channels_first, channels_last
@@ -189,18 +190,32 @@ def matmul_nbits(script: Script) -> None:
     attributes = script.node.attributes
     rows, columns, size, bits = attributes["K"], attributes["N"], attributes["block_size"], attributes.get("bits", 4)
     blocks = -(-rows // size)
-    stored = _unpacked(script.required(1, "the matrix").reshape(columns * blocks, -1), bits)[:, :size]
-    scale = script.required(2, "the list of scales").astype(np.float32).reshape(columns * blocks, 1)
+    stored = _unpacked(script.required(1, "the matrix").reshape(columns, -1), bits)
+    scale = script.required(2, "the list of scales").astype(np.float32).reshape(columns, blocks)
     zero = script.known(3, "the list of zero points")
     if zero is None:
-        zeros = np.float32(1 << bits - 1)
+        zero = np.full((columns, blocks), 1 << bits - 1, np.float32)
     elif zero.dtype == np.uint8:
-        zeros = _unpacked(zero.reshape(columns, -1), bits)[:, :blocks].reshape(-1, 1)
+        zero = _unpacked(zero.reshape(columns, -1), bits)[:, :blocks]
+    zero = zero.reshape(columns, blocks)
+    stored, scale, zero = (np.ascontiguousarray(array.T) for array in (stored[:, :rows], scale, zero))
+    kind = helper.tensor_dtype_to_np_dtype(_KINDS[bits]) if bits in _KINDS else None
+    if kind is not None and zero.dtype == np.float32 and (zero == zero.astype(np.uint8)).all():
+        parts = [script.constant(f"part{i}", array) for i, array in enumerate((stored.astype(kind), scale))]
+        parts.append(script.constant("zero", zero.astype(kind)))
+        matrix = script("DequantizeLinear", *parts, axis=0, block_size=size)
     else:
-        zeros = zero.astype(np.float32).reshape(-1, 1)
-    matrix = ((stored - zeros) * scale).reshape(columns, blocks * size)[:, :rows]
-    product = [script.node.inputs[0], script.constant("matrix", np.ascontiguousarray(matrix.T))]
-    with_summand(script, "MatMul", product, 5)
+        spread = (np.repeat(array.astype(np.float32), size, 0)[:rows] for array in (scale, zero))
+        matrix = script.constant("matrix", _scaled(stored, *spread))
+    with_summand(script, "MatMul", [script.node.inputs[0], matrix], 5)
+
+
+_KINDS = {4: TensorProto.UINT4, 8: TensorProto.UINT8}
+"""Types of stored integers by their bits."""
+
+
+def _scaled(stored: Array, scale: Array, zero: Array) -> Array:
+    return (stored - zero) * scale
 
 
 def _unpacked(array: Array, bits: int) -> Array:

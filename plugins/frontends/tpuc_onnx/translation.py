@@ -30,6 +30,7 @@ from tpuc_onnx.control import control_nodes, is_control_flow
 from tpuc_onnx.expansion import function_nodes
 from tpuc_onnx.folding import fold
 from tpuc_onnx.graph import Graph, GraphNode
+from tpuc_onnx.grouped import grouped_matrix
 from tpuc_onnx.rebatching import Rebatching
 from tpuc_onnx.rewrites import is_rewritten, rewritten
 from tpuc_onnx.shapes import TypeTable, input_shapes, show_shape
@@ -139,14 +140,19 @@ class _Walk(Walk[OnnxBuilder]):
             self._import(node)
 
     def _note_stored(self, node: ForeignNode) -> None:
-        stored = None
+        """Note the integers that a constant was made from."""
+        stored, grouped, build = None, None, self.build
+        source, result = (*node.inputs, "")[0], node.outputs[0]
         if node.op_type == "DequantizeLinear":
-            stored = stored_constant(node, self._types)
-        elif node.inputs and node.inputs[0] in self.build.stored:
-            result = self._types.constants[node.outputs[0]]
-            stored = moved_constant(self.build.stored[node.inputs[0]], node, result.shape)
+            stored, grouped = stored_constant(node, self._types), grouped_matrix(node, self._types)
+        elif source in build.stored:
+            stored = moved_constant(build.stored[source], node, self._types.constants[result].shape)
+        if node.op_type == "Transpose" and source in build.grouped:
+            grouped = build.grouped[source].turned()
         if stored is not None:
-            self.build.stored[node.outputs[0]] = stored
+            build.stored[result] = stored
+        if grouped is not None:
+            build.grouped[result] = grouped
 
     def _is_empty(self, node: ForeignNode) -> bool:
         """Record results without elements, which are known; True if all results are empty."""

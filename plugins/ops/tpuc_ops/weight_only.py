@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +12,8 @@ from tpuc_ops.arrays import Array
 from tpuc_ops.shapes import is_absent, show
 
 BITS = (4, 8, 16)
+UNIT, LEAST_GROUP = 32, 16
+"""Stored rows are filled up to multiples of the first; groups are multiples of the second."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,9 +33,9 @@ class WeightOnlyFields:
         return self.q_group_size or padded(depth)
 
     def stored_depth(self, depth: int) -> int:
-        """Return the integers of a stored row: whole groups."""
-        group = self.group(depth)
-        return -(-depth // group) * group if self.weight_bits < 16 else depth
+        """Return the integers of a stored row: whole groups, and whole units of 32."""
+        unit = math.lcm(self.group(depth), UNIT)
+        return -(-depth // unit) * unit if self.weight_bits < 16 else depth
 
     def real(self, weight: Array, scale: Array, zp: Array, depth: int) -> Array:
         """Return the matrix as float32: [columns, depth]; neither products nor differences are rounded."""
@@ -50,8 +53,8 @@ class WeightOnlyFields:
         depth, columns = x.dims[-1], weight.dims[0]
         if self.weight_bits not in BITS:
             raise ValueError(f"weight_bits is {self.weight_bits}, it has to be 4, 8 or 16")
-        if self.q_group_size % 32:
-            raise ValueError(f"q_group_size is {self.q_group_size}, it has to be a multiple of 32")
+        if self.q_group_size and not fits_group(self.q_group_size):
+            raise ValueError(f"q_group_size is {self.q_group_size}, it has to be a multiple of {LEAST_GROUP}")
         wide = self.stored_depth(depth)
         row = wide if self.weight_bits == 16 else wide * self.weight_bits // 8
         if weight.dims != (columns, row):
@@ -70,9 +73,14 @@ def refuse_computed(node: LoweringNode[Op]) -> str | None:
     return None
 
 
+def fits_group(size: int) -> bool:
+    """True if groups can have this many integers."""
+    return size > 0 and size % LEAST_GROUP == 0
+
+
 def padded(depth: int) -> int:
     """Return the depth of rows without groups, in multiples of 32."""
-    return -(-depth // 32) * 32
+    return -(-depth // UNIT) * UNIT
 
 
 def packed(numbers: Array, bits: int) -> Array:

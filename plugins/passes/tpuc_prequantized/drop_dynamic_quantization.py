@@ -53,15 +53,6 @@ class DropDynamicQuantization(Pass):
         return True
 
 
-def without_dynamic_quantization(module: Module, context: PassContext) -> Module:
-    """A copy of a module without dynamic quantization, or the module itself where there is none."""
-    if not _quantizes_dynamically(module):
-        return module
-    copy = module.clone()
-    drop_dynamic_quantization(copy, context)
-    return copy
-
-
 def drop_dynamic_quantization(module: Module, context: PassContext) -> int:
     """Change the module; returns the number of changed tensors."""
     if not _quantizes_dynamically(module):

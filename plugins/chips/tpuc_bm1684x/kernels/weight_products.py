@@ -4,6 +4,7 @@ bytes. Matrices of small integers are expanded to floats in local memory.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 
@@ -87,9 +88,12 @@ class StoredMatrix:
 
     def wide(self, tile: Tile) -> int:
         """Numbers of a row that a tile loads: whole groups, or what the tile has of the only one."""
-        if not self.expands:
-            return tile.size("k")
-        return round_up(tile.size("k"), self.group if self.groups > 1 else DEPTH)
+        return round_up(tile.size("k"), self.depth_unit) if self.expands else tile.size("k")
+
+    @property
+    def depth_unit(self) -> int:
+        """Numbers of a row that tiles do not divide."""
+        return math.lcm(self.group, DEPTH) if self.groups > 1 else DEPTH
 
     def box(self, tile: Tile, columns: str) -> Box:
         """The part of the matrix that a tile reads."""
@@ -102,7 +106,7 @@ class StoredMatrix:
             "k",
             self.depth,
             reduction=True,
-            granularity=self.group if self.groups > 1 else DEPTH,
+            granularity=self.depth_unit,
             limit=MAX_EXTENT // DEPTH * DEPTH,
         )
 

@@ -7,10 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Value, Wants
 from tpuc_ops import top, tpu
+from tpuc_ops.arrays import Array
 from tpuc_ops.weight_only import padded, refuse_computed
 
 from tpuc_bm1684x.lowerings.common import float_weight
 from tpuc_bm1684x.lowerings.table import TABLE
+
+ROUNDING = 2.0**-11
+"""The largest relative error of normal numbers in f16."""
 
 
 @TABLE.lowers(top.A16MatMul, "f16", "bf16")
@@ -20,7 +24,12 @@ class WeightOnlyProduct(Lowering[top.A16MatMul]):
     """
 
     def refuse(self, node: LoweringNode) -> str | None:
-        return refuse_computed(node)
+        if reason := refuse_computed(node):
+            return reason
+        scale = node.constants[2]
+        if node.mode == "f16" and scale is not None and not _is_exact(scale):
+            return "scales below the normal numbers of f16 would be rounded too much"
+        return None
 
     def requires(self, node: LoweringNode) -> Sequence[Wants]:
         return (Wants.MODE, *(Wants.AS_IS,) * (len(node.operand_types) - 1))
@@ -47,3 +56,10 @@ class WeightOnlyProduct(Lowering[top.A16MatMul]):
             added,
         ]
         return [build(lowered, operands, result)]
+
+
+def _is_exact(scale: Array) -> bool:
+    """True if f16 holds scales with its full precision, or exactly."""
+    with np.errstate(over="ignore"):
+        errors = np.abs(scale.astype(np.float16).astype(np.float32) - scale)
+    return bool((errors <= np.abs(scale) * ROUNDING).all())

@@ -10,7 +10,7 @@ from tpuc.api import CALIBRATION_TABLE, CalibrationError, Calibrator, Module, Pa
 from tpuc_driver.api.host import SampleSet, SampleSource, open_pool, open_samples
 from tpuc_lower.lowering.unrolling import with_steps
 from tpuc_prequantized.common import computes_floats, has_scales
-from tpuc_prequantized.drop_dynamic_quantization import without_dynamic_quantization
+from tpuc_prequantized.integer_matrices import of_floats
 
 from tpuc_quantize.calibration.engine import Engine
 from tpuc_quantize.calibration.search import Settings
@@ -80,7 +80,7 @@ class Calibrate(Pass):
             raise CalibrationError(
                 f"{module.name} is already quantized and needs no calibration; compile it without a table"
             )
-        module = with_steps(without_dynamic_quantization(module, context), context.registry)
+        module = with_steps(of_floats(module, context), context.registry)
         calibrator: Calibrator = context.registry.get("tpuc.calibrators", self.method)()
         inputs, sets = inputs_to_count(module), tuple(map(SampleSet.of_text, self.dataset))
         samples = open_samples(inputs, sets or None, _path(self.data_list), self.input_num, context.registry)

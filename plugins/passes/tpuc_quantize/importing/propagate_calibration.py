@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from tpuc.api import CALIBRATION_TABLE, Module, Operation, Pass, PassContext
 from tpuc_ops.traits import Reorders
-from tpuc_prequantized.drop_dynamic_quantization import DropDynamicQuantization
+from tpuc_prequantized.integer_matrices import to_floats
 
 from tpuc_quantize.importing.import_calibration import ImportCalibration
 from tpuc_quantize.importing.propagation import (
@@ -61,7 +61,7 @@ def _backward(module: Module, operation: Operation) -> bool:
 def calibrated_copy(module: Module, context: PassContext, table: str = "") -> Module:
     """A copy of a module with the thresholds of a table, as for `import-calibration`."""
     calibrated = module.clone()
-    DropDynamicQuantization().run(calibrated, context)
+    to_floats(calibrated, context)
     UnrollRecurrences(table).run(calibrated, context)
     MoveFactors(table).run(calibrated, context)
     ImportCalibration(table).run(calibrated, context)
