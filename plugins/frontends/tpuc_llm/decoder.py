@@ -15,6 +15,12 @@ from tpuc_ops.arrays import Array
 from tpuc_llm.family import BlockWeights, Linear, Shape
 from tpuc_llm.graphs import Graph, rotary_tables
 
+SCORE_BYTES = 4
+MOST_TOGETHER = 1 << 19
+"""Bytes of the scores of all heads. Larger ones cross DDR several times where heads are computed together: on BM1684X a
+block of SmolLM2 with a prompt of 512 tokens takes 1,651,402 cycles together, 742,121 head by head; one of stories260k
+with 128 tokens (524,288 bytes) 77,999 and 104,427, because its heads of 8 numbers are slow to load.
+"""
 OUTPUTS = ("output_states", "k_cache", "v_cache")
 
 
@@ -100,12 +106,40 @@ class Block:
         return self.graph.norm(x, norm, self.shape.norm_eps, f"{self.prefix}{name}_norm")
 
     def _context(self, q: Value, k: Value, v: Value, mask: Value, history: tuple[Value, Value] | None) -> Value:
-        """Attention itself; the query heads of one key head are rows of one product."""
-        graph, name, tokens, shape = self.graph, self.prefix, self.tokens, self.shape
-        heads, group, size = shape.kv_heads, shape.group, shape.head_size
+        """Attention itself."""
+        graph, name, shape = self.graph, self.prefix, self.shape
         if history is not None:
             k = graph.concat([history[0], k], 1, f"{name}keys")
             v = graph.concat([history[1], v], 1, f"{name}values")
+        if self.tokens > 1 and shape.heads * self.tokens * k.tensor.dims[1] * SCORE_BYTES > MOST_TOGETHER:
+            return self._by_head(q, k, v, mask)
+        return self._together(q, k, v, mask)
+
+    def _by_head(self, q: Value, k: Value, v: Value, mask: Value) -> Value:
+        """One head after another: its scores stay in local memory."""
+        graph, name, shape = self.graph, self.prefix, self.shape
+        q = graph.scaled(q, shape.head_size**-0.5, f"{name}q_scaled")
+        mask = graph.reshape(mask, mask.tensor.dims[1:], f"{name}mask_rows")
+        keys = [self._head(k, one, f"{name}keys_{one}") for one in range(shape.kv_heads)]
+        keys = [graph.permute(one, (0, 2, 1), f"{name}keys_{at}_turned") for at, one in enumerate(keys)]
+        values = [self._head(v, one, f"{name}values_{one}") for one in range(shape.kv_heads)]
+        found: list[Value] = []
+        for head in range(shape.heads):
+            own, theirs = f"{name}head_{head}_", head // shape.group
+            scores = graph.product(self._head(q, head, f"{own}q"), keys[theirs], f"{own}products")
+            shares = graph.softmax(graph.add(scores, mask, f"{own}scores"), f"{own}shares")
+            found.append(graph.product(shares, values[theirs], f"{own}context"))
+        return graph.concat(found, 2, f"{name}context")
+
+    def _head(self, x: Value, head: int, name: str) -> Value:
+        """One head of [1, tokens, heads, d]: [1, tokens, d]."""
+        _, tokens, _, size = x.tensor.dims
+        return self.graph.reshape(self.graph.part(x, 2, head, head + 1, f"{name}_4d"), (1, tokens, size), name)
+
+    def _together(self, q: Value, k: Value, v: Value, mask: Value) -> Value:
+        """All heads at once; the query heads of one key head are rows of one product."""
+        graph, name, tokens, shape = self.graph, self.prefix, self.tokens, self.shape
+        heads, group, size = shape.kv_heads, shape.group, shape.head_size
         rows = (1, heads, group * tokens, size)
         if tokens > 1:
             q = graph.reshape(q, (tokens, heads, group, size), f"{name}q_grouped")

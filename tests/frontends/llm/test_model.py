@@ -14,6 +14,7 @@ import tpuc
 from tpuc.api import ImportOptions, InvalidModel, TpucError, Unsupported, UsageError
 from tpuc.registry import Registry
 from tpuc_driver.session import Session
+from tpuc_llm import decoder
 from tpuc_llm.generation import CompiledDecoder, Sampling, generate
 
 from tests.frontends.llm.models import KINDS, LLAMA3, config_of, logits, weights_of, write_model, write_tensors
@@ -54,13 +55,27 @@ def test_a_folder_is_one_network_that_computes_the_papers_formulas(kind: str, tm
 def test_prompt_and_steps_give_the_logits_of_the_whole_sequence(mode: str, decibels: float, tmp_path: Path) -> None:
     """Bounds in dB: 11 and 8 bits of significand round some twenty times on the way."""
     weights = write_model(tmp_path / "model", "qwen3")
-    decoder = opened(compiled(tmp_path / "model", mode, 16))
+    chip = opened(compiled(tmp_path / "model", mode, 16))
     ids = [int(one) for one in np.random.default_rng(2).integers(3, 60, TOKENS)]
     wanted = logits(config_of("qwen3"), weights, ids)
-    found = [decoder.prefill(ids[:5])] + [decoder.step(token) for token in ids[5:]]
+    found = [chip.prefill(ids[:5])] + [chip.step(token) for token in ids[5:]]
     for row, want in zip(found, wanted[4:], strict=True):
         noise = np.square(row - want).sum() / np.square(want).sum()
         assert -10 * np.log10(noise) > decibels
+
+
+@pytest.mark.chip("bm1684x")
+@pytest.mark.parametrize("kind", ["llama", "qwen3"])
+def test_long_prompts_are_computed_head_by_head(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decoder, "MOST_TOGETHER", 0)
+    weights = write_model(tmp_path / "model", kind, num_hidden_layers=1)
+    ids = [int(one) for one in np.random.default_rng(3).integers(3, 60, TOKENS)]
+    wanted = logits({**config_of(kind), "num_hidden_layers": 1}, weights, ids)
+    network = tpuc.load(tmp_path / "model", dims={"seq": TOKENS})
+    found = network.run({"input_ids": np.array([ids], np.float32)})["logits"][0]
+    assert np.abs(found - wanted).max() < 1e-4 * np.abs(wanted).max()
+    chip = opened(compiled(tmp_path / "model", "f16", 16))
+    assert np.abs(chip.logits(ids) - wanted).max() < 0.01 * np.abs(wanted).max()
 
 
 @pytest.mark.chip("bm1684x")

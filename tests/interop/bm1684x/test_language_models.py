@@ -10,6 +10,7 @@ import pytest
 from tpuc.api import numpy_dtype
 from tpuc_driver.session import Session
 from tpuc_driver.session.combining import extract
+from tpuc_llm import decoder
 
 from tests.conftest import RunVendor
 from tests.frontends.llm.models import write_model
@@ -19,16 +20,19 @@ LENGTH = 16
 
 @pytest.mark.interop
 @pytest.mark.parametrize(
-    ("kind", "mode"),
+    ("kind", "mode", "together"),
     [
-        *((kind, mode) for kind in ("llama", "qwen3") for mode in ("f16", "bf16")),
-        ("qwen2", "w4f16"),
-        ("llama", "w8bf16"),
+        *((kind, mode, decoder.MOST_TOGETHER) for kind in ("llama", "qwen3") for mode in ("f16", "bf16")),
+        ("qwen2", "w4f16", decoder.MOST_TOGETHER),
+        ("llama", "w8bf16", 0),
+        ("qwen3", "f16", 0),
     ],
 )
 def test_every_network_computes_what_the_runtime_does(
-    kind: str, mode: str, run_vendor: RunVendor, tmp_path: Path
+    kind: str, mode: str, together: int, run_vendor: RunVendor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """`together`: bytes of scores, beyond which heads are computed one after another."""
+    monkeypatch.setattr(decoder, "MOST_TOGETHER", together)
     write_model(tmp_path / "model", kind)
     path = tmp_path / "m.bmodel"
     session = Session(chip="bm1684x", quantize=mode)
