@@ -46,6 +46,8 @@ class BlockCalibration:
             moments, missing = self._moments(done, weights, name)
             for part in parts:
                 linear = getattr(weights, part)
+                if linear.integers is not None:
+                    continue
                 fitted = dataclasses.replace(linear, weight=linear.weight + fit(linear.weight, moments, missing))
                 done = dataclasses.replace(done, **{part: Feedback(self.quantizer, moments).linear(fitted)})
         for place in self._places():

@@ -27,6 +27,17 @@ TYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8", 
 
 
 @dataclass(frozen=True)
+class Integers:
+    """A matrix `[outputs, inputs]` as packed integers of `bits`, with scales and zero points [outputs, groups]."""
+
+    weight: Array
+    scale: Array
+    zp: Array
+    bits: int
+    group: int
+
+
+@dataclass(frozen=True)
 class StoredTensor:
     """Where a tensor lies: `start` bytes behind the header of `file`."""
 
@@ -41,6 +52,16 @@ class Checkpoint:
     """A folder with `config.json` and safetensors in one file, or in shards that an index lists."""
 
     folder: Path
+
+    @property
+    def said_in(self) -> Path:
+        """The file of the configuration, for sentences."""
+        return self.folder / CONFIG
+
+    @property
+    def home(self) -> Path:
+        """The folder with the tokenizer."""
+        return self.folder
 
     @cached_property
     def config(self) -> Mapping[str, Any]:
@@ -97,6 +118,10 @@ class Checkpoint:
         if found.dtype == "BF16":
             return (raw.astype(np.uint32) << 16).view(np.float32)
         return raw.astype(np.float32) if raw.dtype.kind == "f" else np.array(raw)
+
+    def integers(self, name: str) -> Integers | None:
+        """Return a matrix as the integers that the file has; None if it has floats, or others than products take."""
+        return None
 
 
 def _json(path: Path) -> dict[str, Any]:

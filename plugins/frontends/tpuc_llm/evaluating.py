@@ -13,6 +13,7 @@ from tpuc_ops.arrays import Array
 
 from tpuc_llm.calibrating import WINDOW, windows
 from tpuc_llm.checkpoint import CONFIG
+from tpuc_llm.frontend import SUFFIX
 from tpuc_llm.generation import CompiledDecoder, opened_decoder
 from tpuc_llm.model import LanguageModel
 from tpuc_llm.perplexity import Logits, perplexity
@@ -79,9 +80,9 @@ class Perplexity(ModelMetric):
 
 def _open(path: Path, session: Session) -> _Opened:
     folder = path.parent if path.name == CONFIG else path
-    if folder.is_dir():
+    if folder.is_dir() or folder.suffix == SUFFIX:
         model = LanguageModel.described(folder, session.registry)
-        return _Opened(path, model.length, model.shape.vocabulary, folder, model)
+        return _Opened(path, model.length, model.shape.vocabulary, model.checkpoint.home, model)
     decoder = opened_decoder(session, path)
     return _Opened(path, decoder.length, decoder.vocabulary, path.parent / "config", decoder)
 

@@ -17,7 +17,7 @@ import numpy as np
 from tpuc.api import Unsupported
 from tpuc_ops.arrays import Array
 
-from tpuc_llm.checkpoint import CONFIG, Checkpoint
+from tpuc_llm.checkpoint import Checkpoint, Integers
 
 
 @dataclass(frozen=True)
@@ -44,17 +44,6 @@ class Shape:
     def group(self) -> int:
         """Query heads that read one key and value head."""
         return self.heads // self.kv_heads
-
-
-@dataclass(frozen=True)
-class Integers:
-    """A matrix `[outputs, inputs]` as packed integers of `bits`, with scales and zero points [outputs, groups]."""
-
-    weight: Array
-    scale: Array
-    zp: Array
-    bits: int
-    group: int
 
 
 @dataclass(frozen=True)
@@ -124,7 +113,7 @@ class Reader:
 
     def refuse(self, what: str) -> Unsupported:
         """The error for a configuration that is not built."""
-        return Unsupported(f"{self.checkpoint.folder / CONFIG}: {what}")
+        return Unsupported(f"{self.checkpoint.said_in}: {what}")
 
     def extent(self, key: str, default: int | None = None, most: int = (1 << 31) - 1) -> int:
         """Return a whole number from 1 to `most`."""
@@ -144,6 +133,13 @@ class Reader:
             limit = f" and at most {most:g}" if most < sys.float_info.max else ""
             raise self.refuse(f"{key} is {_short(value)}, it has to be a number above 0{limit}. Check the file.")
         return float(value)
+
+    def numbers(self, key: str, count: int) -> Array:
+        """Return so many finite numbers above 0."""
+        found = np.asarray(self.values.get(key, []), np.float64)
+        if found.shape != (count,) or not (np.isfinite(found) & (found > 0)).all():
+            raise self.refuse(f"{key} has to be {count} numbers above 0. Check the file.")
+        return found
 
     def require(self, key: str, values: Sequence[Any]) -> None:
         """Refuse a value of a key that is there and none of these."""
@@ -172,6 +168,8 @@ class Reader:
             return plain
         if kind == "llama3":
             return _llama3(inner, plain)
+        if kind == "factors":
+            return plain / inner.numbers("factors", len(plain))
         raise self.refuse(
             f"rotary positions of type {_short(kind)} are not built; default and llama3 are. Choose another model."
         )

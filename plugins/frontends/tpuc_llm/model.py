@@ -15,9 +15,11 @@ from tpuc_ops.arrays import Array
 
 from tpuc_llm.arithmetic import Arithmetic, product
 from tpuc_llm.calibrating import TOKENS, WINDOW, BlockCalibration, windows
-from tpuc_llm.checkpoint import CONFIG, Checkpoint
+from tpuc_llm.checkpoint import Checkpoint
 from tpuc_llm.decoder import Block, block_network, embedding_network, head_network
 from tpuc_llm.family import BlockWeights, Family, Linear, Shape
+from tpuc_llm.frontend import SUFFIX
+from tpuc_llm.gguf import GgufCheckpoint
 from tpuc_llm.graphs import Graph
 from tpuc_llm.perplexity import Logits
 from tpuc_llm.quantization import DEFAULT_HEAD_BITS, Quantizer
@@ -69,18 +71,18 @@ class LanguageModel:
 
     @staticmethod
     def described(folder: Path, registry: Any) -> LanguageModel:
-        """Read the configuration; `length` is the model's own context, of any length."""
-        checkpoint = Checkpoint(folder)
+        """Read the configuration of a folder or a file; `length` is the model's own context, of any length."""
+        checkpoint = GgufCheckpoint(folder) if folder.suffix == SUFFIX else Checkpoint(folder)
         kind = checkpoint.config["model_type"]
         if not registry.has(GROUP, kind):
             known = ", ".join(sorted(name for name in registry.names(GROUP)))
             raise Unsupported(
-                f"{folder / CONFIG}: models of type '{kind}' are not known; there are {known}. A family is one file: "
-                "see docs/llm.md."
+                f"{checkpoint.said_in}: models of type '{kind}' are not known; there are {known}. A family is one "
+                "file: see docs/llm.md."
             )
         family: Family = registry.get(GROUP, kind)()
         shape = family.shape(checkpoint)
-        return LanguageModel(checkpoint, family, shape, shape.context, folder.name)
+        return LanguageModel(checkpoint, family, shape, shape.context, folder.name.removesuffix(SUFFIX))
 
     @property
     def source(self) -> str:
@@ -105,7 +107,7 @@ class LanguageModel:
         """What blocks are quantized with where a text was given; it goes on with `blocks`."""
         if self.weights is None or self.weights.text is None:
             return None
-        words = Tokenizer.open(self.checkpoint.folder)
+        words = Tokenizer.open(self.checkpoint.home)
         length = min(WINDOW, self.length)
         cut = windows(words.encode(read_text(self.weights.text)), length, words.begin)[: max(TOKENS // length, 1)]
         if not cut:

@@ -33,6 +33,8 @@ class Quantizer:
 
         `importance`: mean squares of the inputs, [inputs]; errors of weights count by them.
         """
+        if linear.integers is not None:
+            return linear
         rows = self.grouped(linear.weight)
         weights = None if importance is None else self.grouped(importance[None].astype(np.float32))
         scale, zp = self.parameters(rows, weights)

@@ -53,7 +53,8 @@ class Llama(Family):
 
         def linear(part: str, outputs: int, inputs: int, *, has_bias: bool = False) -> Linear:
             weight = checkpoint.tensor(f"{name}.{part}.weight", (outputs, inputs))
-            return Linear(weight, checkpoint.tensor(f"{name}.{part}.bias", (outputs,)) if has_bias else None)
+            bias = checkpoint.tensor(f"{name}.{part}.bias", (outputs,)) if has_bias else None
+            return Linear(weight, bias, checkpoint.integers(f"{name}.{part}.weight"))
 
         def norm(part: str, extent: int) -> Array:
             return checkpoint.tensor(f"{name}.{part}.weight", (extent,))
