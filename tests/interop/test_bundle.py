@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
+import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +17,19 @@ from numpy.typing import NDArray
 from PIL import Image
 from tpuc.api.boundary import Preprocess
 from tpuc.npz import write_npz
-from tpuc_images.placing import placement
+from tpuc.registry import Registry
+from tpuc_eval.options import configured
+from tpuc_eval.protocols import Sample
+from tpuc_images.placing import Placement, placement
 
 from tests.chips.command_line import tpuc
 from tests.chips.cv18.op_networks import Net
 from tests.chips.cv18xx.test_frames import network
 from tests.docs.test_milk_v_duo import DIGITS
 from tests.interop.bundles import Runtime, printed, vendor_library
-from tests.tools.eval.test_fused_boxes import IMAGE, write_heads
+from tests.tools.eval.test_fused_boxes import IMAGE, Heads, write_heads
+from tests.tools.eval.test_object_programs import check
+from tests.tools.eval.test_yolo_tasks import TASKS
 
 pytestmark = [pytest.mark.interop, pytest.mark.usefixtures("oracle_dir")]
 HERE = Path(__file__).parent
@@ -181,6 +188,38 @@ def test_pictures_and_frames_reach_the_network(chip: str, fused: Sequence[str], 
             assert ran.stdout.count("frame ") == (2 if "--frames" in given else 0)
     ran = runtime.run([made.bundle / "run", "a.jpg"], made.bundle)
     assert (ran.returncode, ran.stderr.splitlines()[-1]) == (1, "a.jpg: no such file")
+
+
+@pytest.mark.parametrize(
+    ("chip", "mode", "post"), [("bm1684x", "f16", "yolov8-seg"), ("cv181x", "bf16", "yolov8-pose")]
+)
+def test_masks_and_points_are_those_of_tpuc_run(chip: str, mode: str, post: str, tmp_path: Path) -> None:
+    """In pixels of the picture in C++, and in those of the input in Python, which knows no picture."""
+    pixels = np.random.default_rng(5).integers(0, 256, (70, 90, 3), np.uint8)
+    Image.fromarray(pixels).save(tmp_path / "a.ppm")
+    heads, made, wanted = Heads(), Deployed(chip, tmp_path), tmp_path / "wanted.npz"
+    made.compile(
+        heads.save(tmp_path / "net.onnx", TASKS[post](heads)),
+        "--quantize",
+        mode,
+        "--post",
+        f"{post}{{score=0.5}}",
+        "--preprocess",
+        "yolo",
+    )
+    assert tpuc("run", made.file, tmp_path / "a.ppm", "-o", wanted).returncode == 0
+    (image,) = json.loads((made.bundle / "network.json").read_text("utf-8"))["inputs"]
+    place = placement(Preprocess(**image["preprocess"]), 70, 90, tuple(image["shape"]))
+    task = replace(configured(Registry(), "tpuc.postprocess", f"{post}{{score=0.5}}"), every_class=False)
+    values, runtime = dict(np.load(wanted)), made.runtime()
+    whole = Placement(place.input, place.input, (1.0, 1.0), (0.0, 0.0))
+    for command, seen in (([runtime.build(made.bundle)], place), ([sys.executable, "run.py"], whole)):
+        ran = runtime.run([*command, "../a.ppm"], made.bundle)
+        assert ran.returncode == 0, ran.stderr
+        told = [
+            line for line in ran.stdout.splitlines() if re.match(r"  \S|\d+ [\d.]+ ", line)
+        ]  # not the runtime's own
+        check(told, task(values, Sample(({},), seen)))
 
 
 @pytest.mark.parametrize("chip", ["bm1684x", "cv181x"])

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
+from tpuc.api.chip import LoadedModel
 from tpuc.interpreter.interpreter import Array
 from tpuc.ir.fused_postprocess import FusedPostprocess
 from tpuc.registry import Registry
@@ -57,3 +58,9 @@ class Answer(ABC):
     @abstractmethod
     def lines(self, ran: RunSample, asked: Asked) -> Sequence[str] | None:
         """The answer as text; None where the outputs are of another kind. Draws it where a picture is requested."""
+
+    def programs(self, network: LoadedModel, fused: FusedPostprocess, registry: Registry) -> Mapping[str, str]:
+        """`objects.hpp` and `objects.py` of a deployment folder, which print what `fused` leaves to the host; none by
+        default, and for outputs of another kind.
+        """
+        return {}

@@ -14,6 +14,7 @@ from typing import Any
 from tpuc.api.chip import TensorInfo
 from tpuc.errors import UsageError
 from tpuc.files import CannotWrite, check_writable, reason, way_out, write_atomic
+from tpuc.registry import Registry
 
 from tpuc_driver.session.artifacts import Described, write_artifact
 from tpuc_driver.session.combining import CompiledFile
@@ -48,7 +49,11 @@ def write_bundle(file: CompiledFile, folder: Path) -> list[str]:
         "labels": list(own.labels),
         "host_functions": [call.function for call in loaded.host_calls],
     }
-    programs = file.chip.programs(model, loaded, described, own.labels)
+    programs = dict(file.chip.programs(model, loaded, described, own.labels))
+    if programs and own.postprocess is not None:
+        registry = Registry()
+        for _, answer in registry.usable("tpuc.answers"):
+            programs |= answer().programs(loaded, own.postprocess, registry)
     with _whole(folder) as target:
         write_artifact(file.chip, target / model, file.data, own)
         write_atomic(target / DESCRIPTION, json.dumps(description, indent=2, ensure_ascii=False) + "\n")

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeVar
 
+from tpuc.api import LoadedModel, Registry
+from tpuc.api.boundary import FusedPostprocess
 from tpuc_driver.api.answers import Answer, Asked, RunSample
 
 from tpuc_eval.answers.drawing import draw
@@ -12,9 +15,11 @@ from tpuc_eval.datasets.images import sample_of
 from tpuc_eval.options import candidates, reader
 from tpuc_eval.postprocess.detector import Detector
 from tpuc_eval.postprocess.rows import DetectionRows
-from tpuc_eval.postprocess.yolo_tasks import SEEN
+from tpuc_eval.postprocess.yolo_tasks import SEEN, YoloTask
+from tpuc_eval.programs import object_programs
 from tpuc_eval.protocols import Detections, Postprocess, Sample, plain_shape
 
+_Detector = TypeVar("_Detector", bound=Detector)
 SHOWN_SCORE = 0.25
 """Default minimum score of boxes that are shown."""
 
@@ -38,6 +43,16 @@ class Objects(Answer):
         if asked.draw is not None:
             draw(ran.picture, found, labels, asked.draw)
         return list(_lines(found, labels)) or [f"nothing found ({chosen.name})"]
+
+    def programs(self, network: LoadedModel, fused: FusedPostprocess, registry: Registry) -> Mapping[str, str]:
+        """See Answer: masks and points."""
+        known = reader(registry, fused)
+        if not isinstance(known, YoloTask) or len(network.inputs) != 1 or len(network.inputs[0].shape) != 4:
+            return {}
+        dims = network.inputs[0].shape
+        height, width = dims[2:] if dims[1] in (1, 3) else dims[1:3]
+        shapes = [info.shape for info in network.outputs]
+        return object_programs(_as_shown(known), shapes, height, width)
 
 
 def _lines(found: Detections, labels: Sequence[str]) -> Iterator[str]:
@@ -68,8 +83,13 @@ def _chosen(ran: RunSample, asked: Asked, sample: Sample) -> Postprocess | None:
         fitting = fitting_detectors(ran, asked, sample)
         known = fitting[0] if len(fitting) == 1 else None
     if isinstance(known, Detector):
-        return dataclasses.replace(known, score=max(SHOWN_SCORE, known.score), every_class=False)
+        return _as_shown(known)
     return dataclasses.replace(known, score=SHOWN_SCORE) if isinstance(known, DetectionRows) else known
+
+
+def _as_shown(known: _Detector) -> _Detector:
+    """Return a detector without boxes that are unlikely, and of each box only the best class."""
+    return dataclasses.replace(known, score=max(SHOWN_SCORE, known.score), every_class=False)
 
 
 def fitting_detectors(ran: RunSample, asked: Asked, sample: Sample) -> Sequence[Postprocess]:
