@@ -114,17 +114,23 @@ class SoftmaxKernel(OfChip, TileKernel[tpu.Softmax, Bm1684xAssembler]):
         strides = [0 if here != there else step for here, there, step in zip(shape, left, steps, strict=True)]
         repeated = Operand(column.address, DType.F32, (strides[0], strides[1], strides[2], strides[3]))
 
-        self._reduce(PoolOp.MAX, operand(placed.operand(0)), column, shape, left, asm)
-        arithmetic(asm, ArithmeticOp.SUB, shape, exponential.s, operand(placed.operand(0)), repeated)
+        x, spare = operand(placed.operand(0)), (exponential.s, exponential.t)
+        self._reduce(PoolOp.MAX, *self._folded(ArithmeticOp.MAX, x, spare, shape, left, asm), column, left, asm)
+        arithmetic(asm, ArithmeticOp.SUB, shape, exponential.s, x, repeated)
         if node.op.beta != 1.0:
             arithmetic(asm, ArithmeticOp.MUL, shape, exponential.s, exponential.s, Scalar.of(node.op.beta, DType.F32))
         s = operand(placed.result)
         exponential.emit(s)
-        self._reduce(PoolOp.AVERAGE, s, column, shape, left, asm)
-        arithmetic(asm, ArithmeticOp.DIV, shape, s, s, repeated, iterations=DIVISION_STEPS)
+        self._reduce(PoolOp.AVERAGE, *self._folded(ArithmeticOp.ADD, s, spare, shape, left, asm), column, left, asm)
+        if math.prod(shape[2:]) // math.prod(left[2:]) <= self._longest_kept:
+            arithmetic(asm, ArithmeticOp.DIV, shape, s, s, repeated, iterations=DIVISION_STEPS)
+            return
+        one = Scalar.of(1.0, DType.F32)
+        arithmetic(asm, ArithmeticOp.DIV, left, column, one, column, iterations=DIVISION_STEPS)
+        arithmetic(asm, ArithmeticOp.MUL, shape, s, s, repeated)
 
     def _reduce(
-        self, operation: PoolOp, source: Operand, column: Operand, shape: Shape4, left: Shape4, asm: Bm1684xAssembler
+        self, operation: PoolOp, source: Operand, shape: Shape4, column: Operand, left: Shape4, asm: Bm1684xAssembler
     ) -> None:
         h, w = shape[2:]
         asm.record(
@@ -139,3 +145,33 @@ class SoftmaxKernel(OfChip, TileKernel[tpu.Softmax, Bm1684xAssembler]):
                 pad_value=lowest(DType.F32) if operation is PoolOp.MAX else None,
             )
         )
+
+    @property
+    def _longest_kept(self) -> int:
+        """Numbers of two rows of execution units. Longer rows of a multiple are folded, since both halves fill units;
+        only longer rows are worth a command that inverts their sum: a division takes 16 times as long as a product.
+        """
+        return 2 * self.target.eu_bytes // DType.F32.bytes
+
+    def _folded(
+        self,
+        operation: ArithmeticOp,
+        source: Operand,
+        spare: tuple[Operand, Operand],
+        shape: Shape4,
+        left: Shape4,
+        asm: Bm1684xAssembler,
+    ) -> tuple[Operand, Shape4]:
+        """Record the reduction of halves of rows by each other; returns the shorter rows, in one of `spare`. An
+        arithmetic command takes as many numbers per cycle as a lane has execution units, pooling takes one.
+        """
+        n, c, h, w = shape
+        step = 0
+        while left[3] == 1 and w > self._longest_kept and w % self._longest_kept == 0:
+            strides = source.strides((n, c, h, w), self.target)
+            w //= 2
+            halves = (Operand(source.address + part * w * source.dtype.bytes, source.dtype, strides) for part in (0, 1))
+            target = Operand(spare[step % 2].address, source.dtype)
+            arithmetic(asm, operation, (n, c, h, w), target, *halves)
+            source, step = target, step + 1
+        return source, (n, c, h, w)
