@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from tpuc_ops.arrays import Array
+from tpuc_ops.functions import tanh_gelu
 
 from tpuc_llm.family import BlockWeights, Linear, Shape
 from tpuc_llm.graphs import rotary_tables
@@ -37,7 +38,8 @@ class Arithmetic:
         states = states + product(context, weights.o)
         second = self.norm(states, weights.mlp_norm)
         gate = product(second, weights.gate)
-        gated = gate / (1 + np.exp(-gate)) * product(second, weights.up)
+        active = tanh_gelu(gate) if shape.activation == "gelu_tanh" else gate / (1 + np.exp(-gate))
+        gated = active * product(second, weights.up)
         return {
             "attention_norm": normed,
             "context": context,

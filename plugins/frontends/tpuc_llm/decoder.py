@@ -92,7 +92,8 @@ class Block:
         context = self._context(q, k, v, mask, history)
         x = graph.add(x, graph.linear(context, weights.o, f"{name}o"), f"{name}attention_states")
         h = graph.norm(x, weights.mlp_norm, eps, f"{name}mlp_norm")
-        gate = graph.silu(graph.linear(h, weights.gate, f"{name}gate"), f"{name}gate_silu")
+        gate = graph.linear(h, weights.gate, f"{name}gate")
+        gate = graph.activated(gate, self.shape.activation, f"{name}gate_{self.shape.activation}")
         gated = graph.mul(gate, graph.linear(h, weights.up, f"{name}up"), f"{name}gated")
         states = graph.add(
             x, graph.linear(gated, weights.down, f"{name}down"), name_of_states or f"{name}output_states"

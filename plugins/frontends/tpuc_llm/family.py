@@ -39,6 +39,8 @@ class Shape:
     norm_eps: float
     frequencies: Array
     rope_factor: float = 1.0
+    activation: str = "silu"
+    """Of the gate: silu, or gelu_tanh."""
 
     @property
     def group(self) -> int:
@@ -158,6 +160,8 @@ class Reader:
         if not isinstance(rope, dict):
             raise self.refuse(f"rope_scaling is {_short(rope)}, it has to be an object. Check the file.")
         inner = Reader(self.checkpoint, {**rope})
+        for one in (self, inner):
+            one.require("partial_rotary_factor", [1.0])
         kind = inner.values.get("rope_type") or inner.values.get("type") or "default"
         base = inner.number("rope_theta", self.number("rope_theta", 10000.0))
         with np.errstate(over="ignore"):

@@ -54,6 +54,8 @@ PARTS = {
 WHOLE = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
 FACTORS = "rope_freqs.weight"
 """Divisors of the rotary frequencies, as Llama 3.1 scales them."""
+ARCHITECTURES = ("llama", "qwen2", "qwen3")
+"""Others store tensors that families expect in other forms."""
 PAIRED = ("llama",)
 """Architectures whose rotary pairs are neighbors in queries and keys; elsewhere they are half a head apart."""
 
@@ -88,6 +90,11 @@ class GgufCheckpoint(Checkpoint):
     def config(self) -> Mapping[str, Any]:
         """The settings. Raises InvalidModel for damaged files."""
         said, name = self._header.settings, self._architecture
+        if name not in ARCHITECTURES:
+            raise Unsupported(
+                f"{self.folder}: GGUF files of architecture '{name[:80]}' are not read, {', '.join(ARCHITECTURES)} "
+                "are. Give the model's Hugging Face folder."
+            )
         found = {key: said[f"{name}.{place}"] for key, place in SETTINGS.items() if f"{name}.{place}" in said}
         table = self._header.tensors.get("token_embd.weight")
         if table is not None:

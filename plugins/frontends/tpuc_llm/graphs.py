@@ -63,8 +63,10 @@ class Graph:
     def scaled(self, x: Value, factor: float, name: str) -> Value:
         return self._builder.build(top.MulConst(const_val=factor), [x], name)
 
-    def silu(self, x: Value, name: str) -> Value:
-        return self._builder.build(top.SiLU(), [x], name)
+    def activated(self, x: Value, activation: str, name: str) -> Value:
+        """The activation of a gate."""
+        op = top.GELU(approx_mode="tanh") if activation == "gelu_tanh" else top.SiLU()
+        return self._builder.build(op, [x], name)
 
     def softmax(self, x: Value, name: str) -> Value:
         """Over the last dimension."""

@@ -37,6 +37,8 @@ KINDS: dict[str, dict[str, Any]] = {
     "llama3": {"model_type": "llama", "rope_scaling": LLAMA3},
     "qwen2": {"model_type": "qwen2", "tie_word_embeddings": True},
     "qwen3": {"model_type": "qwen3", "num_key_value_heads": 1},
+    "gemma": {"model_type": "gemma", "hidden_act": "gelu_pytorch_tanh", "tie_word_embeddings": True},
+    "phi3": {"model_type": "phi3", "rope_scaling": None, "sliding_window": 40, "partial_rotary_factor": 1.0},
 }
 
 
@@ -95,8 +97,18 @@ def write_model(folder: Path, kind: str, **changes: Any) -> dict[str, Array]:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(json.dumps(config))
     weights = weights_of(config)
-    write_tensors(folder / "model.safetensors", weights)
+    write_tensors(folder / "model.safetensors", fused(weights) if config["model_type"] == "phi3" else weights)
     return weights
+
+
+def fused(weights: dict[str, Array]) -> dict[str, Array]:
+    """The weights as Phi-3 stores them."""
+    found = dict(weights)
+    for name in [name for name in weights if ".q_proj" in name or ".gate_proj" in name]:
+        parts = ("q_proj", "k_proj", "v_proj") if ".q_proj" in name else ("gate_proj", "up_proj")
+        whole = name.replace(parts[0], "qkv_proj" if ".q_proj" in name else "gate_up_proj")
+        found[whole] = np.concatenate([found.pop(name.replace(parts[0], part)) for part in parts])
+    return found
 
 
 def frequency(config: dict[str, Any], pair: int) -> float:
@@ -121,7 +133,8 @@ def logits(config: dict[str, Any], weights: dict[str, Array], ids: list[int]) ->
     size, heads, shared = config["head_dim"], config["num_attention_heads"], config["num_key_value_heads"]
 
     def norm(x: Array, name: str) -> Array:
-        return x / np.sqrt((x * x).mean(-1, keepdims=True) + config["rms_norm_eps"]) * w[f"{name}.weight"]
+        factors = w[f"{name}.weight"] + (config["model_type"] == "gemma")
+        return x / np.sqrt((x * x).mean(-1, keepdims=True) + config["rms_norm_eps"]) * factors
 
     def linear(x: Array, name: str) -> Array:
         return x @ w[f"{name}.weight"].T + w.get(f"{name}.bias", 0.0)
@@ -137,6 +150,8 @@ def logits(config: dict[str, Any], weights: dict[str, Array], ids: list[int]) ->
         return out
 
     x = w["model.embed_tokens.weight"][ids]
+    if config["model_type"] == "gemma":
+        x = x * np.sqrt(config["hidden_size"])
     for layer in range(config["num_hidden_layers"]):
         name = f"model.layers.{layer}"
         h = norm(x, f"{name}.input_layernorm")
@@ -155,6 +170,10 @@ def logits(config: dict[str, Any], weights: dict[str, Array], ids: list[int]) ->
         x = x + linear(context, f"{name}.self_attn.o_proj")
         h = norm(x, f"{name}.post_attention_layernorm")
         gate = linear(h, f"{name}.mlp.gate_proj")
-        x = x + linear(gate / (1 + np.exp(-gate)) * linear(h, f"{name}.mlp.up_proj"), f"{name}.mlp.down_proj")
+        if config["model_type"] == "gemma":
+            active = 0.5 * gate * (1 + np.tanh(np.sqrt(2 / np.pi) * (gate + 0.044715 * gate**3)))
+        else:
+            active = gate / (1 + np.exp(-gate))
+        x = x + linear(active * linear(h, f"{name}.mlp.up_proj"), f"{name}.mlp.down_proj")
     head = "model.embed_tokens" if config["tie_word_embeddings"] else "lm_head"
     return linear(norm(x, "model.norm"), head)

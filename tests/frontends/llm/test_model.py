@@ -65,7 +65,7 @@ def test_prompt_and_steps_give_the_logits_of_the_whole_sequence(mode: str, decib
 
 
 @pytest.mark.chip("bm1684x")
-@pytest.mark.parametrize("kind", ["llama", "qwen3"])
+@pytest.mark.parametrize("kind", ["gemma", "qwen3"])
 def test_long_prompts_are_computed_head_by_head(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decoder, "MOST_TOGETHER", 0)
     weights = write_model(tmp_path / "model", kind, num_hidden_layers=1)
@@ -177,7 +177,7 @@ def _config(**changes: Any) -> Callable[[Path], None]:
         (_drop_norm, InvalidModel, "no tensor 'model.norm.weight'"),
         (_no_weights, InvalidModel, "there is neither model.safetensors nor model.safetensors.index.json in it"),
         (_lose_shard, InvalidModel, "lists 'part-1.safetensors', which is not in the folder"),
-        (_config(model_type="rwkv"), Unsupported, "models of type 'rwkv' are not known; there are llama, qwen2, qwen3"),
+        (_config(model_type="rwkv"), Unsupported, "'rwkv' are not known; there are gemma, llama, phi3, qwen2, qwen3"),
         (_config(model_type=None), InvalidModel, "does not state a model_type"),
         (_config(rope_scaling={"rope_type": "yarn"}), Unsupported, "rotary positions of type 'yarn' are not built"),
         (_config(hidden_act="gelu"), Unsupported, "hidden_act is 'gelu', and only silu is built here"),

@@ -14,12 +14,13 @@ LONGEST_HEAD = 1 << 16
 class Llama(Family):
     """`LlamaForCausalLM`, Llama 2 to 3.2, SmolLM."""
 
+    activations = ("silu",)
     q_bias = False
     qk_norm = False
 
     def shape(self, checkpoint: Checkpoint) -> Shape:
         config = Reader.of(checkpoint)
-        config.require("hidden_act", ["silu"])
+        config.require("hidden_act", self.activations)
         config.require("mlp_bias", [False])
         config.require("attention_bias", [self.q_bias])
         config.require("use_sliding_window", [False])
