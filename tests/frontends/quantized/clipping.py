@@ -103,9 +103,9 @@ class Draw:
     def array(self, *dims: int) -> Array:
         return self.rng.normal(0, 1, dims).astype(np.float32)
 
-    def weight(self, suffix: str, array: Array, axis: int | None = None) -> str:
+    def weight(self, suffix: str, array: Array, axis: int | None = None, kind: str | None = None) -> str:
         along = axis if self.per_channel else None
-        return self.graph.weight(f"{self.name}_{suffix}", array, along, self.weights)
+        return self.graph.weight(f"{self.name}_{suffix}", array, along, kind or self.weights)
 
     def integers(self, suffix: str, values: Sequence[int]) -> str:
         return self.graph.constant(f"{self.name}_{suffix}", np.array(values, np.int64))
@@ -190,7 +190,7 @@ def _with_constant(op: str) -> Maker:
         array = np.abs(array) + np.float32(0.3) if op == "Div" else array
         constant = draw.graph.constant(f"{draw.name}_k", array)
         if draw.pick(False, True) and array.ndim:
-            constant = draw.weight("k_stored", array)
+            constant = draw.weight("k_stored", array, kind="int8" if op == "Div" else None)  # nothing is cut to 0
         return draw.do(op, [x[0], constant])
 
     return make
