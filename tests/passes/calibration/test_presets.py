@@ -112,6 +112,7 @@ def test_surer_presets_are_found_by_paired_samples() -> None:
     assert names(right, ("blurred", 1.0, blurred), ("turned", 1.0, turned)) == []
     assert names(right, ("larger", 255.0, right * 3), ("twice", 2.0, right * 2)) == []
     assert names(blurred, ("always one class", 1.0, always)) == []
+    assert names(right * 0.3, ("without a doubt", 50.0, np.roll(right, 1, 1) * 50)) == []
     assert names(blurred[:, :2], ("right", 1.0, right[:, :2])) == []
 
 

@@ -62,10 +62,15 @@ class PresetScore:
 
     def gain_of(self, other: PresetScore) -> float:
         """How much more confident the other one is: the mean gain in entropy over its standard error; minus infinity
-        where it tells less or is hardly more confident. Larger inputs alone enlarge the logits: where the classes are
-        the same, margins in deviations of the logits have to gain, too.
+        where it tells less, is hardly more confident, or has no doubt that a float32 shows. Larger inputs alone
+        enlarge the logits: where the classes are the same, margins in deviations of the logits have to gain, too.
         """
-        if other.information < self.information or other.confidence < self.confidence + CHECKS.preset_gain:
+        has_doubts = np.median(other.entropies) > np.finfo(np.float32).eps
+        if (
+            other.information < self.information
+            or other.confidence < self.confidence + CHECKS.preset_gain
+            or not has_doubts
+        ):
             return -math.inf
         gain = significance(self.entropies - other.entropies)
         if not self.agrees_with(other):
