@@ -74,12 +74,13 @@ class Space:
 
     Operands that never come to LMEM as tensors (absent ones, and weights packed by a `PackedConstant`) have view None.
     A constant operand with a view is stored densely in DDR and loaded by parts like a computed one. Axes called n, c,
-    h, w run over the dimensions of that name of the results.
+    h, w run over the dimensions of that name of the results. `is_wider`: its lanes only save compute time.
     """
 
     axes: tuple[Axis, ...]
     operands: tuple[View | None, ...]
     results: tuple[View, ...]
+    is_wider: bool = field(default=False, kw_only=True)
 
     def axis(self, name: str) -> Axis | None:
         """The axis called `name`."""
@@ -357,9 +358,7 @@ class MoveKernel(Generic[OpT]):
         return None
 
     def is_alias(self, node: Node[OpT]) -> bool:
-        """True when the result has the same bytes as the first operand: it needs no instruction and shares the
-        address.
-        """
+        """True when the result has the bytes of the first operand, at its address: it needs no instruction."""
         return False
 
     def local(self, node: Node[OpT]) -> TileKernel[Any, Any] | None:

@@ -146,7 +146,8 @@ def _spread_space(node: Node, target: Target) -> Space | None:
     view = spread_view(node, target)
     if view is None:
         return None
-    return Space(lanes_of(target).parallel_axes(view.shape), (view,) * len(node.operand_types), (view,))
+    axes = lanes_of(target).parallel_axes(view.shape)
+    return Space(axes, (view,) * len(node.operand_types), (view,), is_wider=True)
 
 
 def matrices_view(dims: Sequence[int]) -> Shape4:

@@ -121,11 +121,11 @@ class WhereKernel(ElementwiseKernel):
     def kernels(self, node: Node) -> Sequence[Candidate]:
         space = self.space(node)
         present = tuple(type_ for type_ in node.operand_types if type_ is not ABSENT)
-        view = spread_view(Node(node.op, present, node.result_types, node.name))
+        view = spread_view(Node(node.op, present, node.result_types, node.name), self.target)
         spaces = [space]
         if view is not None:
             operands = tuple(None if own is None else view for own in space.operands)
-            spaces.append(Space(parallel_axes(view.shape), operands, (view,)))
+            spaces.append(Space(self.lanes.parallel_axes(view.shape), operands, (view,), is_wider=True))
         return in_spaces(self, spaces)
 
     def tiling_key(self, node: Node) -> Any:

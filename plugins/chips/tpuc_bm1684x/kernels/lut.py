@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 from tpuc.api import (
@@ -14,7 +15,6 @@ from tpuc.api import (
     Phase,
     PlacedTile,
     Shape4,
-    Space,
     Tile,
     TileKernel,
 )
@@ -47,7 +47,7 @@ class LutKernel(OfChip, TileKernel[tpu.Lut, Bm1684xAssembler]):
         chip = self.target
         spaces = (elementwise_space(alone, chip),) if _by_channel(node) else elementwise_spaces(alone, chip)
         planes = () if _by_channel(node) else plane_candidates(self, node, chip)
-        whole = in_spaces(self, (Space(space.axes, (*space.operands, None), space.results) for space in spaces))
+        whole = in_spaces(self, (replace(space, operands=(*space.operands, None)) for space in spaces))
         return (*planes, *whole)
 
     def constants(self, node: Node) -> Sequence[PackedConstant]:

@@ -18,10 +18,14 @@ _SCRATCH_FRACTION = 12
 """Tiles are cut to 1/n of local memory for the compute estimate."""
 
 
+def _may_save_transfers(task: Task) -> bool:
+    return not (isinstance(task, TileTask) and task.space.is_wider)
+
+
 class ViewChooser:
     """Chooses one view per task. `choices[i]`: task i in each view, the one that is best for it alone first. `outputs`:
     roots of values that go to DDR. `by_lanes`: also count the compute time of views that occupy different numbers of
-    lanes, which is worth transfers where channels are few.
+    lanes, which is worth transfers where channels are few; without it, views that serve only that are left out.
     """
 
     def __init__(
@@ -33,7 +37,7 @@ class ViewChooser:
         *,
         by_lanes: bool = False,
     ) -> None:
-        self.choices = choices
+        self.choices = choices if by_lanes else [[*filter(_may_save_transfers, options)] for options in choices]
         self.by_lanes = by_lanes
         self.outputs = outputs
         self.cycles = cycles
