@@ -21,6 +21,7 @@ from tpuc_bm1684x.isa.target import BM1684X, Target
 from tpuc_bm1684x.kernels.common import OfChip
 from tpuc_bm1684x.kernels.copies import moves_of
 from tpuc_bm1684x.kernels.local_moves import LocalConcatKernel, LocalMoveKernel, LocalSliceKernel
+from tpuc_bm1684x.kernels.local_permute import LocalPermuteKernel
 
 
 class DdrCopyKernel(OfChip, CopyKernel):
@@ -41,6 +42,8 @@ class DdrCopyKernel(OfChip, CopyKernel):
 
 class PermuteKernel(DdrCopyKernel):
     """A copy with permuted source strides."""
+
+    in_local_memory = LocalPermuteKernel
 
     def copies(self, node: Node) -> Sequence[Copy]:
         return permuted_copies(node)

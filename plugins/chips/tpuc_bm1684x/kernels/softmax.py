@@ -53,7 +53,8 @@ class SoftmaxKernel(OfChip, TileKernel[tpu.Softmax, Bm1684xAssembler]):
             return (View(matrices_view(dims)),)
         outer, width, inner = math.prod(dims[:axis]), dims[axis], math.prod(dims[axis + 1 :])
         if inner == 1:
-            return (View((1, outer, 1, width), (outer * width, width, 1, 1)),)
+            rows, matrices = View((1, outer, 1, width), (outer * width, width, 1, 1)), View(matrices_view(dims))
+            return (rows, matrices) if matrices.shape[0] > 1 and matrices.shape[1] >= self.lanes.count // 2 else (rows,)
         whole = View((1, outer, width, inner))
         lanes = max(size for size in range(1, self.lanes.count + 1) if inner % size == 0)
         if lanes == 1 or lanes < min(outer, self.lanes.count):
@@ -69,16 +70,16 @@ class SoftmaxKernel(OfChip, TileKernel[tpu.Softmax, Bm1684xAssembler]):
         dims = node.operand_types[0].dims
         return math.prod(dims[node.op.axis % len(dims) + 1 :]) > 1
 
-    def _is_matrix(self, node: Node) -> bool:
+    def _is_matrix(self, node: Node, shape: Shape4) -> bool:
         """True when the axis is along h of a single-column plane, which is equivalent to a single-row plane."""
-        return not self._is_along_h(node) and self._view(node) == View(matrices_view(node.operand_types[0].dims))
+        return not self._is_along_h(node) and shape[3] == 1
 
     def space(self, node: Node) -> Space:
         return self._space(node, self._view(node))
 
     def _space(self, node: Node, view: View) -> Space:
         operands = (view, *(None for _ in node.operand_types[1:]))
-        whole = "h" if self._is_along_h(node) or self._is_matrix(node) else "w"
+        whole = "h" if self._is_along_h(node) or self._is_matrix(node, view.shape) else "w"
         return Space(self.lanes.parallel_axes(view.shape, whole=whole), operands, (view,))
 
     def constants(self, node: Node) -> Sequence[PackedConstant]:
@@ -98,7 +99,7 @@ class SoftmaxKernel(OfChip, TileKernel[tpu.Softmax, Bm1684xAssembler]):
     def _rows(self, node: Node, shape: Shape4) -> Shape4:
         """The extents with the axis along w, or along h with the dimensions after it along w."""
         n, c, h, w = shape
-        return (n, c, w, h) if self._is_matrix(node) else shape
+        return (n, c, w, h) if self._is_matrix(node, shape) else shape
 
     def _column(self, node: Node, shape: Shape4) -> Shape4:
         """The extents with the axis reduced to 1."""

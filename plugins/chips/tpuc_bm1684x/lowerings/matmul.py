@@ -20,13 +20,16 @@ def lower_computed(node: LoweringNode[top.MatMul], build: LoweringBuilder) -> Se
     op = node.op
     values, result = _operands(node, build)
     left, right = values
+    right, right_transpose = _rows_of(build, right, op.right_transpose, node.name)
     dims = result.dims
     for_left, for_right = _shapes(node)
+    if right_transpose != op.right_transpose:
+        for_right = (*for_right[:-2], for_right[-1], for_right[-2])
     left = _reshaped(build, left, for_left, f"{node.name}_left")
     right = _reshaped(build, right, for_right, f"{node.name}_right")
     shape = (*left.tensor.dims[:-1], dims[-1])
     bias = node.constants[2] if len(node.constants) > 2 else None
-    lowered = tpu.MatMul(right_transpose=op.right_transpose)
+    lowered = tpu.MatMul(right_transpose=right_transpose)
     if bias is None:
         lowered = dataclasses.replace(lowered, do_relu=op.do_relu, relu_limit=op.relu_limit)
     if result.is_quantized:
@@ -42,6 +45,24 @@ def lower_computed(node: LoweringNode[top.MatMul], build: LoweringBuilder) -> Se
         return [value]
     added = float_weight(build, "bias", bias.reshape(-1), result.storage.name)
     return [build(tpu.Add(do_relu=op.do_relu, relu_limit=op.relu_limit), [value, added], result)]
+
+
+def _rows_of(build: LoweringBuilder, right: Value, transposed: bool, name: str) -> tuple[Value, bool]:
+    """The right operand, and whether its matrices are transposed. Where a permutation moves its contiguous dimension to
+    the rows, the product reads the matrices the other way round, and the dimension stays contiguous.
+    """
+    source = right.defining
+    if source is None or not isinstance(source.op, tpu.Permute):
+        return right, transposed
+    *outer, rows, columns = source.op.order
+    x = source.operands[0]
+    if rows != x.tensor.rank - 1 or x.tensor.rank < 3:
+        return right, transposed
+    order = (*outer, columns, rows)
+    if order == tuple(range(len(order))):
+        return x, not transposed
+    type_ = right.tensor.with_shape(tuple(x.tensor.dims[axis] for axis in order))
+    return build(tpu.Permute(order=order), [x], type_.at(None), f"{name}_rows"), not transposed
 
 
 def _shapes(node: LoweringNode) -> tuple[tuple[int, ...], tuple[int, ...]]:

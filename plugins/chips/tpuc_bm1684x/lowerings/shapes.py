@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tpuc.api import LoweringBuilder, LoweringNode, ScalarType, Value
+from tpuc.api import LoweringBuilder, LoweringNode, ScalarType, TensorType, Value
 from tpuc_chip_parts.copies import Copy, dense_strides
 from tpuc_chip_parts.lowering import Depth2SpaceAny, PermuteAny, ReshapeAny, ShapeLowering, stored_value
 from tpuc_ops import top, tpu
 
+from tpuc_bm1684x.isa.geometry import LANE_BYTES, LANES
 from tpuc_bm1684x.kernels.copies import copy_cycles
+from tpuc_bm1684x.kernels.local_permute import keeps_lanes
 from tpuc_bm1684x.lowerings.borders import bordered, is_far_backwards, taken_backwards
 from tpuc_bm1684x.lowerings.common import ALL
 from tpuc_bm1684x.lowerings.places import as_element, common_element
@@ -27,12 +29,14 @@ TABLE.lowers(top.Depth2Space, *ALL)(Depth2SpaceAny)
 
 @TABLE.lowers(top.Permute, *ALL)
 class PermuteRuns(PermuteAny):
-    """Permutes with two transpositions where the result keeps short runs: a plain copy takes a DDR line per run."""
+    """Permutes with two transpositions where the result keeps short runs: a plain copy takes a DDR line per run. Local
+    memory splits and merges heads without either.
+    """
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         value = node.operands[0]
         type_, order = value.tensor, tuple(node.op.order)
-        if not _pays_twice(type_.dims, order, type_.storage):
+        if _is_local(type_, order) or not _pays_twice(type_.dims, order, type_.storage):
             return super().lower(node, build)
         last = type_.rank - 1
         first = (last, *range(last))
@@ -40,6 +44,11 @@ class PermuteRuns(PermuteAny):
         value = build(tpu.Permute(order=first), [value], type_.with_shape(dims).at(None), f"{node.name}_runs")
         second = tuple(first.index(axis) for axis in order)
         return [build(tpu.Permute(order=second), [value], self.result(node))]
+
+
+def _is_local(type_: TensorType, order: tuple[int, ...]) -> bool:
+    """True where local memory holds operand and result, and no element leaves its lane."""
+    return keeps_lanes(type_.dims, order) and 4 * type_.size_bytes <= LANES * LANE_BYTES
 
 
 def _pays_twice(dims: tuple[int, ...], order: tuple[int, ...], element: ScalarType) -> bool:
