@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 from tpuc.api import Module, NoneType, Operation, Pattern, Rewriter
 from tpuc_ops import top
 from tpuc_ops.products import matmul
+from tpuc_ops.shapes import slice_ranges
 
 from tpuc_optimize.canonicalization.affine import bias_of, output_axis
 from tpuc_optimize.canonicalization.common import Array, Names, bypass, new_weight, sole_producer
@@ -115,6 +117,102 @@ class NeutralProduct(Pattern):
         rewriter.at(operation)
         rewriter.replace(operation, rewriter.build(relu, operation.operands[:1], operation.result.type, operation.name))
         return True
+
+
+@dataclass(frozen=True)
+class PartsOfProduct(Pattern):
+    """A product whose columns are only read in parts, as queries, keys and values are, becomes one product per part:
+    for chips where permuting and cutting the whole takes longer than reading the operand of the product again.
+    """
+
+    names: Names
+    matches = (top.MatMul,)
+
+    def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
+        module, op = rewriter.module, operation.op
+        matrix, bias = _matrix(operation, module), bias_of(operation, module)
+        found = _parts_of(operation)
+        if matrix is None or bias is None or found is None or not isinstance(op, top.MatMul):
+            return False
+        if _has_learned_scale(operation):
+            return False
+        shape, order, slices = found
+        axis = operation.result.tensor.rank - 1
+        width = len(matrix) // shape[axis]
+        for part, (first, end) in slices.items():
+            rewriter.at(part)
+            name, columns = self.names.new(f"{part.name}_product"), slice(first * width, end * width)
+            operands = [
+                operation.operands[0],
+                new_weight(rewriter, self.names, f"{name}_filter", _as_stored(matrix[columns], operation)),
+                new_weight(rewriter, self.names, f"{name}_bias", bias[columns]),
+            ]
+            type_ = part.result.tensor
+            lead = operation.result.tensor.dims[:-1]
+            product = rewriter.build(op, operands, type_.with_shape((*lead, (end - first) * width)), name)
+            dims = (*shape[:axis], end - first, *shape[axis + 1 :])
+            reshape, apart = top.Reshape(shape=dims), type_.with_shape(dims)
+            if order is None:
+                rewriter.replace(part, rewriter.build(reshape, [product], part.result.type, part.name))
+                continue
+            value = rewriter.build(reshape, [product], apart, self.names.new(f"{part.name}_apart"))
+            rewriter.replace(part, rewriter.build(top.Permute(order=order), [value], part.result.type, part.name))
+        return True
+
+
+def _has_learned_scale(product: Operation) -> bool:
+    weight = product.operands[1].defining
+    return weight is not None and isinstance(weight.op, top.Weight) and weight.op.scale is not None
+
+
+_Parts = tuple[tuple[int, ...], tuple[int, ...] | None, dict[Operation, tuple[int, int]]]
+
+
+def _parts_of(product: Operation) -> _Parts | None:
+    """The shape and the order of a product's result before it is cut, and the cuts with the range of each; None unless
+    they take every place of the first dimension of its columns once.
+    """
+    reshape = _sole_reader(product)
+    if reshape is None or not isinstance(reshape.op, top.Reshape):
+        return None
+    shape, axis = reshape.result.tensor.dims, product.result.tensor.rank - 1
+    if shape[:axis] != product.result.tensor.dims[:-1] or len(shape) <= axis + 1:
+        return None
+    reader = _sole_reader(reshape)
+    permute = reader if reader is not None and isinstance(reader.op, top.Permute) else None
+    order = tuple(permute.op.order) if permute is not None and isinstance(permute.op, top.Permute) else None
+    whole = (reshape if permute is None else permute).result
+    place = axis if order is None else order.index(axis)
+    slices: dict[Operation, tuple[int, int]] = {}
+    for user, _ in whole.uses:
+        part = _range_of(user, place)
+        if part is None:
+            return None
+        slices[user] = part
+    taken = sorted(slices.values())
+    gapless = all(one[1] == other[0] for one, other in itertools.pairwise(taken))
+    if len(taken) < 2 or not gapless or (taken[0][0], taken[-1][1]) != (0, shape[axis]):
+        return None
+    return shape, order, slices
+
+
+def _sole_reader(operation: Operation) -> Operation | None:
+    uses = [*operation.result.uses]
+    return uses[0][0] if len(uses) == 1 else None
+
+
+def _range_of(operation: Operation, axis: int) -> tuple[int, int] | None:
+    """The range that a Slice takes of one dimension, with all of the others; None for anything else."""
+    op = operation.op
+    if not isinstance(op, top.Slice) or any(not isinstance(value.type, NoneType) for value in operation.operands[1:]):
+        return None
+    before, after = operation.operands[0].tensor.dims, operation.result.tensor.dims
+    ranges = slice_ranges(before, op.offset, op.steps, after)
+    if any(one.step not in (1, None) for one in ranges) or len(before) != len(after):
+        return None
+    if any(kept != extent for index, (kept, extent) in enumerate(zip(after, before, strict=True)) if index != axis):
+        return None
+    return ranges[axis].start, ranges[axis].stop
 
 
 def _product_before(operation: Operation) -> Operation | None:
