@@ -5,14 +5,17 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tpuc.api import (
+    Box,
     Candidate,
     Node,
     Shape4,
     Space,
     TensorType,
+    Tile,
     TileKernel,
     View,
     broadcast_views,
@@ -169,6 +172,51 @@ def matrices_space(node: Node, target: Target = BM1684X) -> Space | None:
     return Space(lanes_of(target).parallel_axes(view.shape), (view,) * len(node.operand_types), (view,))
 
 
+@dataclass(frozen=True)
+class RepeatedSpace(Space):
+    """Tile space in `matrices_view` with operands of fewer matrices. A tile has a run of `run` matrices: an operand has
+    one such run for all tiles, or one matrix per tile.
+    """
+
+    run: int
+
+    def box(self, index: int, tile: Tile) -> Box | None:
+        """The part of an operand that a tile reads; None for one that has all matrices of the result."""
+        view = self.operands[index]
+        if view is None or view.shape[0] in (1, self.results[0].shape[0]):
+            return None
+        first, size = (0, self.run) if view.shape[0] == self.run else (tile.range("n")[0] // self.run, 1)
+        (c0, c1), (h0, h1) = tile.range("c"), tile.range("h")
+        return Box((first, c0, h0, 0), (size, c1 - c0, h1 - h0, 1))
+
+
+def repeated_space(node: Node, target: Target = BM1684X) -> RepeatedSpace | None:
+    """The space of an op that repeats matrices of an operand, along the first or the last of their dimensions; None for
+    other broadcasts.
+    """
+    dims = node.result_type.dims
+    outer, run, result = dims[:-3], dims[-3] if len(dims) > 2 else 1, matrices_view(dims)
+    tiles = math.prod(outer)
+    counts: dict[tuple[int, ...], int] = {
+        (*(1,) * len(outer), run): run,
+        (*outer, 1): tiles,
+        (*outer, run): tiles * run,
+    }
+    found: list[int] = []
+    for type_ in node.operand_types:
+        own = (*(1,) * (len(dims) - len(type_.dims)), *type_.dims)
+        count = counts.get(own[:-2]) if own[-2:] == dims[-2:] else None
+        if count is None:
+            return None
+        found.append(count)
+    if run == tiles or not {run, tiles} & {*found} or min(run, tiles) < 2 or max(result) > MAX_EXTENT:
+        return None
+    axes = lanes_of(target).parallel_axes(result)
+    axes = tuple(replace(axis, granularity=run, limit=run) if axis.name == "n" else axis for axis in axes)
+    operands = tuple(View((count, *result[1:])) for count in found)
+    return RepeatedSpace(axes, operands, (View(result),), run)
+
+
 _MOST_PARTS = 4  # in which few channels are spread over the lanes, one after the other
 _FEW_COLUMNS = 32  # rows this short are transferred one by one when each has its own lane
 
@@ -197,7 +245,7 @@ def row_blocks_space(node: Node, target: Target = BM1684X) -> Space | None:
 def elementwise_spaces(node: Node, target: Target = BM1684X) -> tuple[Space, ...]:
     """All tile spaces of an op that treats all elements alike, the best for a lone op first."""
     spaces = [flat_space(node, target)]
-    others = (row_blocks_space, matrices_space, elementwise_space, _spread_space)
+    others = (row_blocks_space, matrices_space, repeated_space, elementwise_space, _spread_space)
     for space in (other(node, target) for other in others):
         if space is not None and space not in spaces:
             spaces.append(space)

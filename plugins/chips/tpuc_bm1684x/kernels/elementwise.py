@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from tpuc.api import (
     ABSENT,
+    Box,
     Candidate,
     LocalTensor,
     Node,
@@ -24,7 +25,7 @@ from tpuc_ops.quant.arithmetic import Rounding
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import Arithmetic, ArithmeticOp, LaneTransfer, Operand, Scalar, TransferOp
 from tpuc_bm1684x.isa.target import BM1684X, Target
-from tpuc_bm1684x.kernels.common import OfChip, elementwise_spaces, flat_space, in_spaces, views_of
+from tpuc_bm1684x.kernels.common import OfChip, RepeatedSpace, elementwise_spaces, flat_space, in_spaces, views_of
 from tpuc_bm1684x.operands import dtype_of, strided
 
 SourceT = TypeVar("SourceT", Operand, Scalar, "Operand | Scalar", "Operand | Scalar | None")
@@ -51,6 +52,12 @@ class ElementwiseKernel(OfChip, TileKernel[Any, Bm1684xAssembler]):
 
     def kernels(self, node: Node) -> Sequence[Candidate]:
         return in_spaces(self, elementwise_spaces(node, self.target))
+
+    def reads(self, node: Node, space: Space, tile: Tile) -> Sequence[Box | None]:
+        boxes = super().reads(node, space, tile)
+        if not isinstance(space, RepeatedSpace):
+            return boxes
+        return [space.box(index, tile) or box for index, box in enumerate(boxes)]
 
     def tiling_key(self, node: Node) -> Hashable:
         return (self.needed(node), tuple(self.spread_operands(node)))
@@ -85,7 +92,7 @@ class ElementwiseKernel(OfChip, TileKernel[Any, Bm1684xAssembler]):
         for index, local in enumerate(placed.operands):
             if local is None:
                 continue
-            if index in spread and placed.result.shape[1] > 1:
+            if index in spread and local.shape[1] < placed.result.shape[1]:
                 local = _spread(local, placed.scratch[f"spread{index}"].address, placed.result.shape[1], asm)
             found.append(strided(local, placed.result.shape, self.target))
         return found

@@ -94,8 +94,8 @@ def _whole_sizes(task: TileTask, name: str, rows: bool) -> list[int]:
     if not axis.splittable:
         return [axis.size]
     lanes = task.chip.lmem.lanes
-    if name == "n" and axis.granularity == 1:
-        return [axis.size, 1]
+    if name == "n" and (axis.granularity == 1 or axis.limit):
+        return [*dict.fromkeys((axis.size, axis.granularity))]
     if name == "c" and axis.granularity <= lanes:
         slots = [-(-axis.size // lanes)]
         while slots[-1] > 1:
