@@ -122,7 +122,7 @@ class LmemAllocator:
         for use in item.uses:
             side = self._operand_side(use)
             source = source or side
-            if side is not None and side == source:
+            if side is not None and side.agrees(source):
                 uses.append(use)
         yield from self._live_range(value, defs, uses)
 

@@ -80,6 +80,18 @@ class Side:
         """The whole tensor as a box."""
         return Box((0, 0, 0, 0), self.view.shape)
 
+    def agrees(self, other: Side | None) -> bool:
+        """True if both place a value alike in local memory: in equal views, or in views that only count batches and
+        channels differently, where the channels of a batch fill all lanes.
+        """
+        return other is not None and (self == other or (self.layout == other.layout and self.place == other.place))
+
+    @property
+    def place(self) -> View:
+        """The view, with all batches in one where that is the same layout."""
+        n, c, h, w = self.shape
+        return self.view if self.view.strides is not None or c % self.lmem.lanes else View((1, n * c, h, w))
+
     def lane_bytes(self, shape: Shape4) -> int:
         """Return the bytes per lane in local memory of a part with these extents."""
         return self.lmem.tensor_bytes(self.layout, shape, self.element.bits // 8)

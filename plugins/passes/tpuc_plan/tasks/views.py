@@ -144,7 +144,7 @@ class ViewChooser:
     def _is_other(self, use: tuple[int, int], source: Side | None, chosen: Sequence[int]) -> bool:
         task = self._task(use[0], chosen)
         side = None if task is None else task.facts.operands[use[1]]
-        return side is None or side != source
+        return side is None or not side.agrees(source)
 
     def _source(self, value: Value, chosen: Sequence[int]) -> Side | None:
         definition = self.def_uses[value].definition
@@ -173,7 +173,7 @@ class ViewChooser:
         for point, index in uses:
             task = self._task(point, chosen)
             side = task.facts.operands[index] if task is not None else None
-            if side is None or side != source:
+            if side is None or not side.agrees(source):
                 stored = True
                 total += self.cycles.load(side, side.shape) if side is not None else 0
         return total + (self.cycles.store(source, source.shape) if stored and source is not None else 0)
