@@ -44,6 +44,7 @@ from tpuc_ops.quant.casts import Dequantize, Quantize
 from tpuc_ops.quantized import Rescales
 
 from tpuc_lower.lowering.cells import Array, Cells, as_array, check_results, is_kept, together, uses_of
+from tpuc_lower.lowering.moves import unmoved
 
 _WHOLE = (Wants.INDEX, Wants.EXACT)
 _WHOLE_NUMBERS = Uniform(ScalarType("i32"), F32, 1.0, 0)
@@ -286,7 +287,7 @@ class Lowerer:
         if value.tensor.is_quantized:
             return self._requantized(value, target, name)
         op = tpu.Cast(round_mode=rounding)
-        return self._before_reshape(value, target, name, op) or self._new_cast(value, target, name, op)
+        return self._before_moves(value, target, name, op) or self._new_cast(value, target, name, op)
 
     def _requantized(self, value: Value, target: TensorType, name: str) -> Value:
         """Integers with another scale, zero point or width: a product with 1 by the chip's lowering, through floats
@@ -354,24 +355,24 @@ class Lowerer:
             self.casts[key] = (
                 self._requantized(value, target, name)
                 if both
-                else self._before_reshape(value, target, name, op) or self._new_cast(value, target, name, op)
+                else self._before_moves(value, target, name, op) or self._new_cast(value, target, name, op)
             )
         return self.casts[key]
 
-    def _before_reshape(self, value: Value, target: TensorType, name: str, op: tpu.Cast) -> Value | None:
-        """Place a narrowing cast of a reshaped element-wise result before the reshape, so that the producing op may
+    def _before_moves(self, value: Value, target: TensorType, name: str, op: tpu.Cast) -> Value | None:
+        """Place a narrowing cast of a rearranged element-wise result before the moves, so that the producing op may
         store it narrow. Other casts stay next to their users, as do those that fill more lanes there.
         """
-        reshape = value.defining
+        move, made = value.defining, unmoved(value)
         if target.storage.bits >= value.tensor.storage.bits or isinstance(target.element, UniformPerAxis):
             return None
-        if reshape is None or not isinstance(reshape.op, tpu.Reshape) or not _is_elementwise(reshape.operands[0]):
+        if move is None or made is value or made.defining is None or not isinstance(made.defining.op, Elementwise):
             return None
-        source = reshape.operands[0]
-        if self._used_lanes(source) < self._used_lanes(value):
+        if self._used_lanes(made) < self._used_lanes(value):
             return None
-        narrow = self.cast(source, target.with_shape(source.tensor.dims), op)
-        return _Builder(self, name)(reshape.op, [narrow], target)
+        parts = ((part, part.type) for part in move.operands)
+        narrow = [self.cast(p, target.with_shape(t.dims), op) if isinstance(t, TensorType) else p for p, t in parts]
+        return _Builder(self, name)(move.op, narrow, target)
 
     def _used_lanes(self, value: Value) -> int:
         """The number of lanes that the channels of a value occupy."""
@@ -432,14 +433,6 @@ def _rounding(op: Op) -> RoundMode:
 
 def _is_prequantized(value: Value) -> bool:
     return isinstance(value.type, TensorType) and isinstance(value.type.element, Uniform)
-
-
-def _is_elementwise(value: Value) -> bool:
-    """True for the result of an element-wise op, possibly reshaped."""
-    producer = value.defining
-    if producer is not None and isinstance(producer.op, tpu.Reshape):
-        return _is_elementwise(producer.operands[0])
-    return producer is not None and isinstance(producer.op, Elementwise)
 
 
 class _Builder:
