@@ -29,9 +29,11 @@ from tpuc.api import TpucError
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks import traffic
-from benchmarks.transformers import TRANSFORMERS
+from benchmarks.transformers import TRANSFORMERS as PLAIN
+from benchmarks.windows import Stage
 from tests.chips.bm1684x.timing.vendor import vendor_clock
 
+TRANSFORMERS = {**PLAIN, "swin": Stage.images}
 TOTAL, EQUAL, UNTIMED = 0.01, 0.995, 0.02
 """Largest difference of totals, smallest share of equal commands, largest share of cycles without a cost."""
 
