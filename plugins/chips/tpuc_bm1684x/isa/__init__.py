@@ -68,6 +68,9 @@ from tpuc_bm1684x.isa.system import EndCompute, EndDma, RawCommand
 from tpuc_bm1684x.isa.types import DType, Layout, Operand, Scalar
 from tpuc_bm1684x.isa.windows import PadMode
 
+Requantise, RequantiseOp = Requantize, RequantizeOp
+"""Names until 0.3, which timing tools of others still state."""
+
 __all__ = [
     "Arithmetic",
     "ArithmeticOp",

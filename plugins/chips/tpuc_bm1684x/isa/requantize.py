@@ -43,6 +43,8 @@ class RequantizeOp(enum.IntEnum):
     DEQUANTIZE = 4
     """dq1: round((x - zero_point) * multiplier shifted by shift)"""
     DQ2 = 5
+    FLOAT_REQUANTISE, REQUANTISE, FLOAT_DEQUANTISE, DEQUANTISE = 0, 1, 3, 4
+    """Names until 0.3, which timing tools of others still state."""
 
 
 Op = RequantizeOp
