@@ -377,6 +377,7 @@ ACTIVATIONS = {
     "softmax_below": Sample(tpu.Softmax(axis=1), [f32(2, 17, 6, 26), *(None,) * 5], None, ({"n": 1, "w": 1},)),
     "softmax_between": Sample(tpu.Softmax(axis=2, beta=0.5), [f32(1, 4, 16, 128), *(None,) * 5], None, ({"n": 3},)),
     "softmax_last": Sample(tpu.Softmax(axis=-1), [f32(3, 1000, low=-30, high=30), *(None,) * 5]),
+    "softmax_rows": Sample(tpu.Softmax(axis=-1), [f32(2, 70, 3, 512), *(None,) * 5]),
     "softmax_masked": Sample(tpu.Softmax(axis=-1), [row(1, 2, -1e9, -3e38, 1.5), *(None,) * 5]),
 }
 
