@@ -26,6 +26,7 @@ from tpuc_driver.data import SampleInput, from_pixels, inputs_of, layout_of, ope
 from tpuc_driver.session.artifacts import Described
 from tpuc_driver.session.border import NetworkModel
 from tpuc_driver.session.modes import compiled_mode
+from tpuc_driver.session.nonfinite import Since, since_in, since_in_file
 from tpuc_driver.session.processor import host_times
 from tpuc_driver.session.reports import CompileReport, ProfileReport, StageComparison
 from tpuc_driver.session.values import Built
@@ -82,7 +83,7 @@ class Runner:
     stored, of the types `outputs`.
 
     `compiled_outputs` describes the outputs of a compiled file, `postprocess` the post-processing fused into the
-    network, and `labels` its class names.
+    network, and `labels` its class names. `since` tells which op made an output NaN or infinite.
     """
 
     run: Callable[[Mapping[str, Array]], dict[str, Array]]
@@ -91,6 +92,7 @@ class Runner:
     compiled_outputs: Sequence[TensorInfo] = ()
     postprocess: FusedPostprocess | None = None
     labels: Sequence[str] = ()
+    since: Since = since_in_file
 
 
 def module_runner(module: Module, everything: bool, remark: Remark) -> Runner:
@@ -102,6 +104,7 @@ def module_runner(module: Module, everything: bool, remark: Remark) -> Runner:
         specs,
         {name: types[name] for name in (types if everything else interpreter.output_names)},
         postprocess=fused_postprocess(module),
+        since=lambda one, name: since_in(module, as_stored(specs, one), name),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias, Unpack
 
@@ -26,6 +27,7 @@ from tpuc_driver.session.combining import FIRST, Choice, CompiledFile
 from tpuc_driver.session.configuration import Clock, Configuration, Progress, chosen_chip, silent, unseen
 from tpuc_driver.session.importing import reads, verify_import
 from tpuc_driver.session.modes import split_mode
+from tpuc_driver.session.nonfinite import nonfinite_remarks
 from tpuc_driver.session.opening import compiled_runner, opened, said_twice
 from tpuc_driver.session.reports import CompileReport, ProfileReport, SelfCheck, StageComparison, shown_tensor
 from tpuc_driver.session.running import (
@@ -330,11 +332,16 @@ class Session:
         for info in runner.compiled_outputs:
             if (text := shown_tensor(info)) != shown_tensor(info, plain=True):
                 self.remark(f"output {text}")
+        said = set[str]()
         for files, sample in self.progress(named_samples(runner.inputs, inputs, self.registry), "running", None):
             outputs = runner.run(sample)
             picture = files[0] if len(files) == 1 and is_picture(self.registry, files[0]) else None
             values = {name: real_values(array, runner.outputs[name]) for name, array in outputs.items()}
             name = ", ".join(map(str, files))
+            for output, text in nonfinite_remarks(name, values, partial(runner.since, sample)):
+                if output not in said:
+                    self.remark(text)
+                    said.add(output)
             fields = (runner.inputs, outputs, values, runner.postprocess, runner.labels)
             yield RunSample(name, files, picture, *fields, stored=stored_inputs(runner.inputs, sample))
 
