@@ -165,7 +165,7 @@ def test_a_compiled_file_is_no_network(tmp_path: Path) -> None:
 def test_remarks_are_warnings_at_the_callers_line(network: tpuc.Network) -> None:
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
-        network.quantize(np.zeros((2, 8, 8), np.float32), tune_num=0, bias_num=0)
+        network.quantize(np.zeros((2, 8, 8), np.float32), tune_num=0, bias_num=0, force=True)
     assert [one.category for one in seen] == [tpuc.Remark] * len(seen)
     assert {one.filename for one in seen} == {__file__}
 

@@ -204,4 +204,4 @@ def test_every_warning_has_one_base() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", tpuc.TpucWarning)
         with pytest.raises(tpuc.TpucWarning):
-            tpuc.load(FILE).quantize(np.zeros((2, 8, 8), np.float32), tune_num=0, bias_num=0)
+            tpuc.load(FILE).quantize(np.zeros((2, 8, 8), np.float32), tune_num=0, bias_num=0, force=True)

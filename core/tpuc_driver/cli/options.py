@@ -192,6 +192,14 @@ def agreement_option(function: Function[R]) -> Function[R]:
     return option(function)
 
 
+def force_option(function: Function[R]) -> Function[R]:
+    """Add the option to calibrate on samples that say nothing, as `force`."""
+    option = click.option(
+        "--force", is_flag=True, default=None, help="Calibrate even if all samples consist of one value, such as 0."
+    )
+    return option(function)
+
+
 def runtime_option(function: Function[R]) -> Function[R]:
     """Add the option for the target runtime version, as `runtime_version`."""
     option = click.option("--runtime-version", metavar="VERSION", help="Version of the runtime on the board: 1.4.")

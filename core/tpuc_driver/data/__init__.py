@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from tpuc_driver.data.alternatives import Alternative, alternatives, one_of
+from tpuc_driver.data.content import Distinct, digests, distinct
 from tpuc_driver.data.description import Preset, check_channels, check_described, described
+from tpuc_driver.data.findings import Findings, contradicted, ends_of, examined, ill_fitting
 from tpuc_driver.data.fingerprints import CALIBRATED_ON, fingerprint, fingerprints, without_seen
 from tpuc_driver.data.frames import FrameReader, with_pictures
 from tpuc_driver.data.inputs import INPUT_LAYOUT, inputs_of, quantizer
 from tpuc_driver.data.labels import Labels, labels_named, lines_of
 from tpuc_driver.data.layout import ArrayLayout, layout_of
+from tpuc_driver.data.looks import Look, looks_at
 from tpuc_driver.data.preprocess import Reader, center_crop, from_pixels
 from tpuc_driver.data.sample_input import SampleInput
 from tpuc_driver.data.samples import (
@@ -49,8 +52,11 @@ __all__ = [
     "VIDEO_FORMATS",
     "Alternative",
     "ArrayLayout",
+    "Distinct",
+    "Findings",
     "FrameReader",
     "Labels",
+    "Look",
     "Preset",
     "Reader",
     "SampleInput",
@@ -67,17 +73,24 @@ __all__ = [
     "channels_of_mosaics",
     "check_channels",
     "check_described",
+    "contradicted",
     "count_in",
     "described",
+    "digests",
+    "distinct",
+    "ends_of",
+    "examined",
     "fingerprint",
     "fingerprints",
     "fit",
     "from_pixels",
+    "ill_fitting",
     "inputs_of",
     "is_picture",
     "labels_named",
     "layout_of",
     "lines_of",
+    "looks_at",
     "one_of",
     "open_samples",
     "quantize",

@@ -8,7 +8,7 @@ the numbers of an array. For two data sets of a thousand samples each, the proba
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tpuc.npz import ARCHIVE_ERRORS
 
-from tpuc_driver.data.samples import SampleReader, SampleSource, has_reader
+from tpuc_driver.data.samples import SamplePart, SampleReader, SampleSource, has_reader
 
 CALIBRATED_ON = "module.calibrated_on"
 """The attribute of a module that lists the fingerprints of its calibration samples, separated by spaces."""
@@ -28,14 +28,19 @@ def fingerprints(source: SampleSource) -> list[str]:
     for parts in source.samples:
         digest = hashlib.blake2b(digest_size=4)
         try:
-            for one, part in zip(source.inputs, parts, strict=True):
-                is_read = has_reader(source.registry, part.file)
-                digest.update(part.file.read_bytes() if is_read else _bytes(reader.stored(one, part)))
+            add_content(digest, source, reader, parts)
         except ARCHIVE_ERRORS:
             found.append("")
             continue
         found.append(digest.hexdigest())
     return found
+
+
+def add_content(digest: Any, source: SampleSource, reader: SampleReader, parts: Sequence[SamplePart]) -> None:
+    """Add a sample to a digest: the bytes of files that packages read, the numbers of arrays in any type."""
+    for one, part in zip(source.inputs, parts, strict=True):
+        is_read = has_reader(source.registry, part.file)
+        digest.update(part.file.read_bytes() if is_read else _bytes(reader.stored(one, part)))
 
 
 def fingerprint(sample: Path | NDArray[Any]) -> str:

@@ -197,13 +197,14 @@ class Network:
         tune_num: int | None = None,
         bias_num: int | None = None,
         table: str | os.PathLike[str] | None = None,
+        force: bool = False,
     ) -> QuantizedNetwork:
         """Find the ranges of all values on samples: a folder or file, arrays with a leading axis of samples, or an
         iterable of samples, such as a generator or a `torch` `DataLoader`, which is read once.
 
         `table` is an existing calibration table; samples given with it only check the result. `method` chooses
         thresholds; `tune_num` samples tune them and `bias_num` correct biases; `input_num` limits the samples, 0 for
-        all.
+        all. `force` accepts samples of a single value.
         """
         mode = mode.lower().replace("_", "-")
         if mode in FLOAT_MODES:
@@ -220,7 +221,7 @@ class Network:
             dataset=held.path,
             input_num=input_num,
             method=method,
-            options={"lint": True, "hold_out": True, **options},
+            options={"lint": True, "hold_out": True, "force": force, **options},
         )
         configuration = self._session.configuration
         configuration.clock.expect("calibrate")

@@ -29,15 +29,25 @@ METHODS = {"bundle": "bundle()"}
 """Options that are methods in Python."""
 KEYWORDS = frozenset(
     {
-        *("accept_point_estimate", "batch", "bias_num", "chip", "cpu_ops", "input_layout", "input_names", "input_num"),
-        *("input_shapes", "labels", "max_trials", "measure", "method", "min_accuracy", "min_agreement", "model_data"),
-        *("opt", "output_names", "planner", "post", "preprocess", "profile", "quantize_table", "random_weights"),
+        *("accept_point_estimate", "batch", "bias_num", "chip", "cpu_ops", "force", "input_layout", "input_names"),
+        *("input_num", "input_shapes", "labels", "max_trials", "measure", "method", "min_accuracy", "min_agreement"),
+        *(
+            "model_data",
+            "opt",
+            "output_names",
+            "planner",
+            "post",
+            "preprocess",
+            "profile",
+            "quantize_table",
+            "random_weights",
+        ),
         *("runtime_version", "test_input", "tolerance", "trust", *RENAMED.values()),
     }
 )
 """Keyword arguments of the Python interface; a test compares them with its signatures."""
 _BOUNDARY = frozenset(field.name for field in fields(Boundary))
-_FLAGS = frozenset({"accept_point_estimate", "random_weights", "trust"})
+_FLAGS = frozenset({"accept_point_estimate", "force", "random_weights", "trust"})
 _NUMBERS = r"-?\d[\d.e+-]*(?:,-?\d[\d.e+-]*)*(?<![.,])"
 _OPTION = re.compile(
     rf"`[^`]*`|(?<![\w-])--([a-z][a-z0-9-]*[a-z0-9])(?:[ =]({_NUMBERS}|[A-Z][A-Z_]+(?:=[A-Z0-9]+)?\b))?"

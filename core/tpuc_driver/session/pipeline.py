@@ -145,7 +145,7 @@ def prepared(configuration: Configuration, path: Path, module: Module, settings:
                 "with --calibration-table"
             )
         method = settings.get("calibration_method", "kld")
-        options = {"lint": True, "hold_out": True}
+        options = {"lint": True, "hold_out": True, "force": bool(settings.get("force"))}
         table, held_out, _ = calibrate(configuration, module, {**source, "method": method, "options": options})
         deploy["tuned"] = held_out is None
         if held_out is not None:

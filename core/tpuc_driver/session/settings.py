@@ -122,8 +122,10 @@ class CompileSettings(NetworkSettings, SampleSettings, TestSettings, CheckSettin
     `min_accuracy` searches for the cheapest network whose figure of `measure` is at least a number such as `0.99`, or a
     share of the float network's figure such as `99%`, compiling and measuring at most `max_trials` networks. The lower
     end of the figure's 95 % confidence interval on held-out samples must reach it, or with `accept_point_estimate` the
-    figure itself.
+    figure itself. `force` calibrates on samples without content, too.
     """
+
+    force: bool | None
 
     min_accuracy: str | None
     max_trials: int | None

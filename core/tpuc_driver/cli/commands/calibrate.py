@@ -11,7 +11,7 @@ from tpuc.files import check_writable, undone_on_failure
 
 from tpuc_driver.cli.app import App, pass_app
 from tpuc_driver.cli.command import Command
-from tpuc_driver.cli.options import agreement_option, dataset_option, layout_option
+from tpuc_driver.cli.options import agreement_option, dataset_option, force_option, layout_option
 from tpuc_driver.cli.outputs import check_output
 from tpuc_driver.cli.session import check_inputs, check_one_data_source, open_session
 from tpuc_driver.cli.values import COUNT, FILE, OUTPUT, POSITIVE
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 @click.option("--cluster", default="", metavar="ADDRESS", help="Address of a dask scheduler, instead of --workers.")
 @click.option("--resume", type=FILE, metavar="FILE.npz", help="Statistics to continue from; the file is updated.")
 @click.option("--strict", is_flag=True, help="Fail if samples look wrong or cannot be read.")
+@force_option
 @agreement_option
 @click.option(
     "--explain",
@@ -74,6 +75,7 @@ def command(
     cluster: str,
     resume: Path | None,
     strict: bool,
+    force: bool | None,
     min_agreement: float | None,
     explain: str | None,
     output: Path,
@@ -99,6 +101,7 @@ def command(
         "statistics": str(statistics),
         "lint": True,
         "strict": strict,
+        "force": bool(force),
     }
     with undone_on_failure(statistics):
         table, check = session.calibrate_and_check(

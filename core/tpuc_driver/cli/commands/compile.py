@@ -13,6 +13,7 @@ from tpuc_driver.cli.compiling import Choices, compiling_options
 from tpuc_driver.cli.options import (
     agreement_option,
     dataset_option,
+    force_option,
     post_option,
     preprocess_options,
     specializing_options,
@@ -87,6 +88,7 @@ def _bits(_context: click.Context, _parameter: click.Parameter, value: str | Non
     click.option("--data-list", type=FILE, metavar="FILE", help="File that lists samples, one per line."),
     click.option("--input-num", type=COUNT, default=0, show_default=True, help="Number of samples to use; 0: all."),
     click.option("--calibration-method", default="kld", show_default=True, help="Method that chooses thresholds."),
+    force_option,
 )
 @in_section(
     "Weights as integers (w4f16)",

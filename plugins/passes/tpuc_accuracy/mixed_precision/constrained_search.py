@@ -26,6 +26,7 @@ from tpuc_driver.api.host import (
     AccuracyReport,
     SampleSet,
     SampleSource,
+    distinct,
     inputs_of,
     open_pool,
     open_samples,
@@ -77,7 +78,8 @@ class ConstrainedSearch:
         calibration = self.target.calibration
         sets = tuple(map(SampleSet.of_text, calibration.dataset)) or None
         path = Path(calibration.data_list) if calibration.data_list else None
-        self.samples = open_samples(inputs_of(self.module), sets, path, calibration.input_num, self.context.registry)
+        given = open_samples(inputs_of(self.module), sets, path, calibration.input_num, self.context.registry)
+        self.samples = distinct(given).source
         if self._chosen.uses_calibration_samples and not self.target.point_estimate:
             calibration = replace(calibration, held_out_num=2 * (samples_needed(self._share) or 0))
         self.preparations = Preparations(self.module, self.context, calibration)

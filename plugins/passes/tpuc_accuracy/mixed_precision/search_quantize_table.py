@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tpuc.api import CALIBRATION_TABLE, QUANTIZE_SEARCH, QUANTIZE_TABLE, Module, Pass, PassContext
-from tpuc_driver.api.host import PortableModule, SampleSource, inputs_of, open_pool, open_samples
+from tpuc_driver.api.host import PortableModule, SampleSource, distinct, inputs_of, open_pool, open_samples
 from tpuc_lower.lowering.cells import Cells
 from tpuc_lower.target.kernels import chip_of
 from tpuc_lower.target.results import FLOAT_SUMS
@@ -52,7 +52,8 @@ class SearchQuantizeTable(Pass):
         """See Pass; raises CalibrationError without thresholds or samples."""
         chip = chip_of(context, self.name).description
         dataset, data_list = (Path(text) if text else None for text in (self.dataset, self.data_list))
-        samples = open_samples(inputs_of(module), dataset, data_list, registry=context.registry)
+        given = open_samples(inputs_of(module), dataset, data_list, registry=context.registry)
+        samples = distinct(given).source
         few = dataclasses.replace(samples, samples=samples.samples[-self.input_num :])
         job = sensitivity_job(module, context, few)
         with open_pool(self.workers, self.cluster, context.registry) as pool:

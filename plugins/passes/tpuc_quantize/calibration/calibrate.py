@@ -20,7 +20,7 @@ from tpuc_quantize.observers.class_coverage import unshown
 from tpuc_quantize.observers.collector import counting_of, inputs_to_count
 from tpuc_quantize.observers.held_out import choose_held_out, leave_samples, seen_by_tuning, without
 from tpuc_quantize.observers.progress_file import Progress
-from tpuc_quantize.observers.sample_checks import lint
+from tpuc_quantize.observers.sample_checks import lint, look_at
 from tpuc_quantize.options.budgets import BUDGETS, operations_of
 from tpuc_quantize.options.tuning import MARGINS
 from tpuc_quantize.tables.table import SEEN, CalibrationTable, fingerprint_lines, make_remarks
@@ -46,12 +46,13 @@ class Calibrate(Pass):
     other thresholds are then taken only to recover lost predictions. The default is 1.6, with a remark, where the
     network's scores find next to nothing in the samples (without tuning, the method's thresholds stay).
 
-    Samples come from `dataset` (folders or files; `faces=3` counts its samples three times) or `data_list`; `method` is
-    a name in `tpuc.calibrators`. Work is spread over `workers` processes (0: threads of this one) or the dask
-    `cluster`, with the same result. `statistics` is a file that keeps the statistics; a refused calibration leaves it
-    unchanged. `resume` is one to continue from. Samples are checked first unless `lint` is off; `strict` turns its
-    remarks into errors. With `hold_out` tuning does not see some samples (at most `held_out_num` and half of them; 0:
-    one in five); they are left in the result `check_samples`, and their values still count for ranges.
+    Samples come from `dataset` (folders or files; `faces=3` counts its samples three times) or `data_list`, equal ones
+    count once; `method` is a name in `tpuc.calibrators`. Work is spread over
+    `workers` processes (0: threads of this one) or the dask `cluster`, with the same result. `statistics` is a file
+    that keeps the statistics; a refused calibration leaves it unchanged. `resume` is one to continue from. Samples are
+    checked first unless `lint` is off; `strict` turns remarks into errors, `force` allows samples without content. With
+    `hold_out` tuning does not see some samples (at most `held_out_num` and half of them; 0: one in five); they are left
+    in the result `check_samples`, and their values still count for ranges.
     """
 
     name = "calibrate"
@@ -70,6 +71,7 @@ class Calibrate(Pass):
     resume: str = ""
     lint: bool = False
     strict: bool = False
+    force: bool = False
     hold_out: bool = False
     held_out_num: int = 0
     round_weights: bool = False
@@ -83,29 +85,26 @@ class Calibrate(Pass):
         module = with_steps(of_floats(module, context), context.registry)
         calibrator: Calibrator = context.registry.get("tpuc.calibrators", self.method)()
         inputs, sets = inputs_to_count(module), tuple(map(SampleSet.of_text, self.dataset))
-        samples = open_samples(inputs, sets or None, _path(self.data_list), self.input_num, context.registry)
+        given = open_samples(inputs, sets or None, _path(self.data_list), self.input_num, context.registry)
         workers = self.workers or int(not self.cluster and operations_of(module) <= BUDGETS.threads)
         with undone_on_failure(_path(self.statistics)), open_pool(workers, self.cluster, context.registry) as pool:
-            files = _path(self.resume), _path(self.statistics)
             counting = counting_of(module, self.histogram_bin_num, counting=calibrator.needs_histogram)
-            engine = Engine(module, context, pool, counting, *files, self.strict)
+            engine = Engine(module, context, pool, counting, _path(self.resume), _path(self.statistics), self.strict)
             tune_num = self.tune_num if calibrator.needs_histogram else 0
             settings = Settings(tune_num, self.tune_candidates, self.bias_num, self.headroom, self.round_weights)
-            held_out = self._held_out(samples)
-            kept = engine.kept(Progress(samples, counting), settings, held_out, checks=self.hold_out)
-            looked = lint(engine.network, samples, pool, context, counting, kept) if self.lint else None
-            if looked is not None:
-                self._check(looked.findings, context)
-            progress = engine.begin(samples)
+            looks = look_at(given, pool, context, checks=self.lint, force=self.force)
+            held_out = self._held_out(looks.source)
+            kept = engine.kept(Progress(looks.source, counting), settings, held_out, checks=self.hold_out)
+            looked = lint(engine.network, looks, pool, context, counting, kept) if self.lint else None
+            self._check(looked.findings if looked is not None else (), context)
+            progress = engine.begin(looks.source)
             if looked is not None and not progress.seen:
                 looked.enter(progress, kept)
             engine.collect(progress, kept)
-            gaps = find_bimodal_ranges(progress.histograms)
-            if gaps:
+            if gaps := find_bimodal_ranges(progress.histograms):
                 context.remark(sentence(gaps))
             headroom = self.headroom or self._needed_headroom(progress, context, tunes=tune_num > 0)
-            settings = replace(settings, headroom=headroom)
-            names = frozenset(one.name for one in inputs)
+            settings, names = replace(settings, headroom=headroom), frozenset(one.name for one in inputs)
             held_out = self._held_out(progress.samples, progress.skipped)
             found = engine.search(without(progress, held_out), _methods(calibrator, context), names, settings)
         count = len(progress.samples) - len(progress.skipped)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tpuc.api import CalibrationError, InvalidModel, Module, print_module
 from tpuc.api.evaluation import read_npz, write_npz
-from tpuc_driver.api.host import SampleInput, SampleSource
+from tpuc_driver.api.host import SampleInput, SampleSource, digests
 
 from tpuc_quantize.observers.collector import Counting, Means, Outputs
 from tpuc_quantize.observers.histogram import FINER, Histogram, TensorRange
@@ -38,9 +38,9 @@ class Progress:
     products: dict[int, Means] = field(default_factory=dict[int, "Means"])
 
     def extend(self, more: SampleSource) -> None:
-        """Append the samples that are not included yet."""
-        known = {json.dumps(row) for row in self.samples.rows()}
-        new = [sample for sample, row in zip(more.samples, more.rows(), strict=True) if json.dumps(row) not in known]
+        """Append the samples whose content is not included yet."""
+        known = frozenset(digests(self.samples))
+        new = [sample for sample, key in zip(more.samples, digests(more), strict=True) if key not in known]
         self.samples = replace(more, samples=(*self.samples.samples, *new))
 
 

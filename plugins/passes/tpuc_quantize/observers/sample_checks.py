@@ -9,7 +9,6 @@ a class vector at the end, and mistakes that stay inside the range, are not dete
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -17,12 +16,20 @@ import numpy as np
 from tpuc.api import CalibrationError, Module, PassContext
 from tpuc.api.evaluation import Array
 from tpuc_driver.api.host import (
+    Findings,
     Job,
+    Look,
     Pool,
     PortableModule,
     SampleInput,
     SampleReader,
     SampleSource,
+    contradicted,
+    distinct,
+    ends_of,
+    examined,
+    ill_fitting,
+    looks_at,
     small_units_of,
     units_of,
 )
@@ -31,20 +38,9 @@ from tpuc_ops import elementary
 from tpuc_quantize.observers.collector import Counting, CountingRun, Histograms, Kept, Seen, merge_histograms
 from tpuc_quantize.observers.preset_checks import better_presets, is_classifier, significance
 from tpuc_quantize.observers.progress_file import Progress
+from tpuc_quantize.observers.scale_checks import wrong_scales
 from tpuc_quantize.options.budgets import BUDGETS, color_samples
 from tpuc_quantize.options.tuning import CHECKS
-
-
-@dataclass(frozen=True)
-class Look:
-    """Statistics of one input of one sample."""
-
-    sample: str
-    name: str
-    minimum: float
-    maximum: float
-    size: int
-    digest: bytes
 
 
 @dataclass(frozen=True)
@@ -84,21 +80,7 @@ class LookJob(Job[list[Look]]):
 
     def prepare(self) -> Callable[[range], list[Look]]:
         reader = SampleReader(self.samples)
-
-        def one(index: int) -> list[Look]:
-            return [
-                Look(
-                    reader.files(index),
-                    name,
-                    float(array.min()),
-                    float(array.max()),
-                    array.size,
-                    hashlib.blake2b(np.ascontiguousarray(array).view(np.uint8).data, digest_size=16).digest(),
-                )
-                for name, array in reader.find(index).items()
-            ]
-
-        return lambda unit: [look for index in unit for look in one(index)]
+        return lambda unit: [look for index in unit for look in looks_at(reader, index)]
 
 
 @dataclass(frozen=True)
@@ -128,20 +110,33 @@ class ChannelSwapJob(Job[list[ChannelSwap | None]]):
         return lambda unit: [one(index) for index in unit]
 
 
+def look_at(given: SampleSource, pool: Pool, context: PassContext, *, checks: bool, force: bool) -> Findings:
+    """Look at all samples, each once, without running the network. Raises CalibrationError with `checks` unless with
+    `force` for samples without content.
+    """
+    samples = distinct(given)
+    units = small_units_of(len(samples.source))
+    results = context.progress(pool.map(LookJob(samples.source), units), "looking at samples", len(units))
+    found = examined(samples, [look for unit in results for look in unit], CHECKS.few_samples)
+    if found.useless and checks and not force:
+        raise CalibrationError(f"{found.useless} Give real data, or calibrate anyway with --force.")
+    for text in () if checks else found.left_out:
+        context.remark(text)
+    return found
+
+
 def lint(
     network: PortableModule,
-    samples: SampleSource,
+    found: Findings,
     pool: Pool,
     context: PassContext,
     counting: Counting,
     kept: Kept | None = None,
 ) -> Lint:
-    """Look at all samples, and run some of them where that is informative. Raises CalibrationError where they
-    contradict the described preprocessing.
+    """Check what all samples look like, and run some of them where that is informative. Raises CalibrationError where
+    they contradict the described preprocessing.
     """
-    units = small_units_of(len(samples))
-    results = context.progress(pool.map(LookJob(samples), units), "looking at samples", len(units))
-    looks = [look for unit in results for look in unit]
+    samples, looks = found.source, found.looks
     _check_description(samples.inputs, looks)
     histograms: Histograms = {}
     gains: list[float | None] = []
@@ -153,12 +148,12 @@ def lint(
         gains.append(None if one is None else one.gain)
     presets: list[str] = []
     if len(samples.inputs) == 1:
-        presets += better_presets(network, samples, _ends(looks), pool, context)
+        presets += better_presets(network, samples, ends_of(looks), pool, context)
     findings: list[str] = []
     for one in samples.inputs:
         own = [look for look in looks if look.name == one.name]
-        findings += [*_range(one, own), *(presets or _exchanged(one, gains)), *_outliers(one, own)]
-    findings += _alike(looks)
+        findings += [*ill_fitting(one, own, CHECKS.few_samples), *(presets or _exchanged(one, gains))]
+    findings += [*(() if findings else wrong_scales(network.module, samples)), *found.left_out, *found.remarks]
     if samples.inputs and len(samples) < CHECKS.few_samples:
         findings.append(f"Only {len(samples)} sample(s): ranges will be too narrow; 100 to 200 are usually enough.")
     return Lint(tuple(findings), histograms, runs)
@@ -190,64 +185,12 @@ def _channel_swaps(
 
 
 def _check_description(inputs: Sequence[SampleInput], looks: Sequence[Look]) -> None:
-    found = [text for one in inputs for text in _contradicted(one, [look for look in looks if look.name == one.name])]
+    found = [text for one in inputs for text in contradicted(one, [look for look in looks if look.name == one.name])]
     if found:
         raise CalibrationError(
             f"{' '.join(found)} Give arrays as the network takes them, or transform the network with the preprocessing "
             "of the arrays (--preprocess, --mean, --scale)."
         )
-
-
-def _contradicted(one: SampleInput, looks: Sequence[Look]) -> Iterable[str]:
-    """True if the described preprocessing cannot produce the values."""
-    observed, expected = _ends(looks), _expected(one)
-    if observed is None or expected is None:
-        return
-    words = f"Input '{one.name}' has values in {_span(observed)}, its mean and scale make bytes {_span(expected)}:"
-    width = expected[1] - expected[0]
-    if observed[0] < expected[0] - CHECKS.slack * width or observed[1] > expected[1] + CHECKS.slack * width:
-        yield f"{words} the samples were normalized with another mean or scale."
-    elif looks[0].size > 1 and 0 < observed[1] - observed[0] < CHECKS.slack * width:
-        yield f"{words} the samples were already scaled."
-
-
-def _range(one: SampleInput, looks: Sequence[Look]) -> Iterable[str]:
-    """A finding if the values do not fill the range of the described preprocessing."""
-    observed, expected = _ends(looks), _expected(one)
-    if observed is None or expected is None:
-        return
-    (low, high), (first, last) = observed, expected
-    if max(-first, last) > CHECKS.huge or last - first < CHECKS.corner:
-        yield f"Input '{one.name}': its mean and scale make bytes {_span(expected)}: were they scaled twice?"
-    expectation, width = f"its mean and scale make bytes {_span(expected)}", last - first
-    if high - low < CHECKS.corner * width:
-        yield f"Input '{one.name}' has values in {_span(observed)} only, {expectation}: scaled twice?"
-    elif first < -CHECKS.slack * width < 0 <= low + CHECKS.slack * width / 2 and len(looks) >= CHECKS.few_samples:
-        yield f"Input '{one.name}' never goes below {low:.4g}, {expectation}: was the mean subtracted?"
-
-
-def _ends(looks: Sequence[Look]) -> tuple[float, float] | None:
-    """The smallest and the largest value of all samples."""
-    return (min(look.minimum for look in looks), max(look.maximum for look in looks)) if looks else None
-
-
-def _span(ends: tuple[float, float]) -> str:
-    return f"[{ends[0]:.4g}, {ends[1]:.4g}]"
-
-
-def _expected(one: SampleInput) -> tuple[float, float] | None:
-    """The range of preprocessed bytes; None where no preprocessing is described."""
-    settings = one.preprocess
-    means, scales = settings.mean, settings.scale
-    if all(mean == 0 for mean in means) and all(scale == 1 for scale in scales):
-        return None
-    count = max(len(means), len(scales))
-    ends = [
-        (byte - m) * s
-        for m, s in zip(np.resize(means, count), np.resize(scales, count), strict=True)
-        for byte in (0, 255)
-    ]
-    return float(min(ends)), float(max(ends))
 
 
 def _exchanged(one: SampleInput, gains: Sequence[float | None]) -> Iterable[str]:
@@ -262,37 +205,6 @@ def _exchanged(one: SampleInput, gains: Sequence[float | None]) -> Iterable[str]
 def _significance(gains: Sequence[float | None]) -> float:
     """The mean gain over its standard error; 0 where nothing is known."""
     return significance(np.array([gain for gain in gains if gain is not None]))
-
-
-def _alike(looks: Sequence[Look]) -> Iterable[str]:
-    """Samples that are constant, or equal to another one, in all of their inputs: a mask alone may well repeat."""
-    samples: dict[str, dict[str, Look]] = {}
-    for look in looks:
-        samples.setdefault(look.sample, {})[look.name] = look
-    names = list(dict.fromkeys(look.name for look in looks))
-    where = f"Input{'s' if len(names) > 1 else ''} {', '.join(map(repr, names))}:"
-    parts = [[*one.values()] for one in samples.values()]
-    constant = [one[0] for one in parts if all(look.size > 1 and look.minimum == look.maximum for look in one)]
-    if constant:
-        yield f"{where} {_named(constant)} constant ({constant[0].minimum:g} everywhere)."
-    first: dict[tuple[bytes, ...], str] = {}
-    origins = [first.setdefault(tuple(look.digest for look in one), one[0].sample) for one in parts]
-    repeats = [(one[0], origin) for one, origin in zip(parts, origins, strict=True) if origin != one[0].sample]
-    if repeats:
-        yield f"{where} {_named([look for look, _ in repeats])} the same as an earlier sample (as {repeats[0][1]})."
-
-
-def _outliers(one: SampleInput, looks: Sequence[Look]) -> Iterable[str]:
-    """Samples far outside the others' range."""
-    sizes = np.array([max(-look.minimum, look.maximum) for look in looks])
-    usual = float(np.median(sizes)) if sizes.size else 0.0
-    large = [look for look, size in zip(looks, sizes, strict=True) if usual > 0 and size > CHECKS.outlier * usual]
-    if large:
-        yield f"Input '{one.name}': {_named(large)} more than {CHECKS.outlier:g} times as large as usual ({usual:.4g})."
-
-
-def _named(looks: Sequence[Look]) -> str:
-    return f"{looks[0].sample} is" if len(looks) == 1 else f"{len(looks)} samples, first {looks[0].sample}, are"
 
 
 def _color_axis(inputs: Sequence[SampleInput], module: Module) -> int | None:

@@ -1,0 +1,205 @@
+"""Find samples that look wrong by their values alone, one sentence per kind, and leave out those that would set ranges
+by themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tpuc_driver.data.content import Distinct
+from tpuc_driver.data.looks import Look
+from tpuc_driver.data.sample_input import SampleInput
+from tpuc_driver.data.samples import SampleReader, SampleSource
+
+SLACK = 0.03
+"""Part of the described range by which values may lie outside; arrays that fill less were normalized differently. Of
+bytes, images around their mean in units of their deviation fill 0.019, those from -1 to 1 fill 0.008.
+"""
+CORNER = 0.1
+"""Part of the described range: values that fill less were probably scaled differently; not measured."""
+FARTHEST, NARROWEST = 1000.0, 0.1
+"""Preprocessed bytes beyond the first, or with a range narrower than the second, were probably scaled twice: presets
+reach 255 at most, and their narrowest range is 1.
+"""
+FAR, ALONE = 3.0, 2.0
+"""A sample reaches too far if it does so many times as far as the median, and as the farthest of the others. In eleven
+sets of pictures, digits, speech and machine sounds no sample reaches more than 3.4 times as far as the median, and
+none 1.5 times as far as the second.
+"""
+MOST_LEFT_OUT = 0.05
+"""Share of samples that may be left out: more of them are no mistakes but the nature of the data."""
+LEAST_LEFT = 10
+"""Fewest samples of which any is left out: among fewer nothing is usual."""
+FAINT = 30.0
+"""Ratio of the usual distance between smallest and largest value to that of a sample which was probably scaled
+differently. In the eleven sets the narrowest sample has 0.31 of the usual one.
+"""
+NOISE, SIGNAL = 0.2, 0.5
+"""Correlation of neighbors below which samples look like noise, and above which others do not: in the eleven sets no
+sample has less than 0.76, and noise has 0.1 at most.
+"""
+SHOWN = 3
+"""Number of files named in a sentence."""
+
+
+@dataclass(frozen=True)
+class Findings:
+    """Samples that are fit for calibration, looks at them, and sentences: about samples `left_out`, about what looks
+    wrong, and about why no table can come of them (`useless`).
+    """
+
+    source: SampleSource
+    looks: tuple[Look, ...]
+    left_out: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+    useless: str = ""
+
+
+def examined(given: Distinct, looks: Sequence[Look], few: int) -> Findings:
+    """What the looks at all readable samples show; with fewer than `few` samples nothing is usual."""
+    source = given.source
+    inputs, samples = source.inputs, _by_sample(looks)
+    where = f"Input{'s' if len(inputs) > 1 else ''} {', '.join(repr(one.name) for one in inputs)}"
+    constant = [one[0] for one in samples if all(look.is_constant for look in one)]
+    count = len(samples) + len(given.repeats)
+    values = {look.minimum for one in samples for look in one if look.is_constant}
+    is_useless = count > 1 and len(constant) == len(samples) and len(values) == 1
+    useless = _says_nothing(where, constant[0].minimum, count) if is_useless else ""
+    dropped: dict[str, None] = {}
+    left_out: list[str] = []
+    for one in inputs:
+        far = _too_far(one, [look for look in looks if look.name == one.name])
+        if far:
+            left_out.append(_far_sentence(one, far, looks))
+            dropped |= dict.fromkeys(look.sample for look in far)
+    names = SampleReader(source)
+    kept = tuple(sample for place, sample in enumerate(source.samples) if names.files(place) not in dropped)
+    seen = tuple(look for look in looks if look.sample not in dropped)
+    remarks = list(given.remarks)
+    if constant:
+        remarks.append(f"{where}: {_named(constant)} constant ({constant[0].minimum + 0.0:g} everywhere).")
+    for one in inputs:
+        remarks += _odd(one, [look for look in seen if look.name == one.name and not look.is_constant], few)
+    return Findings(replace(source, samples=kept), seen, tuple(left_out), tuple(remarks), useless)
+
+
+def contradicted(one: SampleInput, looks: Sequence[Look]) -> Iterable[str]:
+    """A sentence if the described preprocessing cannot produce the values."""
+    observed, expected = ends_of(looks), _expected(one)
+    if observed is None or expected is None:
+        return
+    words = f"Input '{one.name}' has values in {_span(observed)}, its mean and scale make bytes {_span(expected)}:"
+    width = expected[1] - expected[0]
+    if observed[0] < expected[0] - SLACK * width or observed[1] > expected[1] + SLACK * width:
+        yield f"{words} the samples were normalized with another mean or scale."
+    elif looks[0].size > 1 and 0 < observed[1] - observed[0] < SLACK * width:
+        yield f"{words} the samples were already scaled."
+
+
+def ill_fitting(one: SampleInput, looks: Sequence[Look], few: int) -> Iterable[str]:
+    """A sentence if the values do not fill the range of the described preprocessing."""
+    observed, expected = ends_of(looks), _expected(one)
+    if observed is None or expected is None:
+        return
+    (low, high), (first, last) = observed, expected
+    if max(-first, last) > FARTHEST or last - first < NARROWEST:
+        yield f"Input '{one.name}': its mean and scale make bytes {_span(expected)}: were they scaled twice?"
+    expectation, width = f"its mean and scale make bytes {_span(expected)}", last - first
+    if high - low < CORNER * width:
+        yield f"Input '{one.name}' has values in {_span(observed)} only, {expectation}: scaled twice?"
+    elif first < -SLACK * width < 0 <= low + SLACK * width / 2 and len(looks) >= few:
+        yield f"Input '{one.name}' never goes below {low:.4g}, {expectation}: was the mean subtracted?"
+
+
+def ends_of(looks: Sequence[Look]) -> tuple[float, float] | None:
+    """The smallest and the largest value of all samples."""
+    return (min(look.minimum for look in looks), max(look.maximum for look in looks)) if looks else None
+
+
+def _by_sample(looks: Sequence[Look]) -> list[list[Look]]:
+    samples: dict[str, list[Look]] = {}
+    for look in looks:
+        samples.setdefault(look.sample, []).append(look)
+    return [*samples.values()]
+
+
+def _says_nothing(where: str, value: float, given: int) -> str:
+    """A sentence about several samples that all consist of one value."""
+    return f"{where}: all {given} samples are {value + 0.0:g} everywhere, so ranges measured on them say nothing."
+
+
+def _too_far(one: SampleInput, looks: Sequence[Look]) -> list[Look]:
+    """The samples that reach far beyond all others, and beyond what is described, if they are few."""
+    if len(looks) < LEAST_LEFT:
+        return []
+    usual = float(np.median([look.magnitude for look in looks]))
+    ranked = sorted(looks, key=lambda look: -look.magnitude)
+    most, expected = max(1, int(MOST_LEFT_OUT * len(looks))), _expected(one)
+    for count in range(most, 0, -1):
+        farthest, others = ranked[:count], ranked[count:]
+        least = farthest[-1].magnitude
+        if usual > 0 and least > FAR * usual and least > ALONE * others[0].magnitude:
+            return farthest if expected is None or least > max(-expected[0], expected[1]) else []
+    return []
+
+
+def _far_sentence(one: SampleInput, far: Sequence[Look], looks: Sequence[Look]) -> str:
+    usual = float(np.median([look.magnitude for look in looks if look.name == one.name]))
+    largest = max(look.magnitude for look in far)
+    verb = "reaches" if len(far) == 1 else "reach up to"
+    return (
+        f"Input '{one.name}': {_files(far)} {verb} {largest:.4g}, {largest / usual:.3g} times as far as usual "
+        f"({usual:.4g}): left out. Correct or remove {'it' if len(far) == 1 else 'them'}."
+    )
+
+
+def _odd(one: SampleInput, looks: Sequence[Look], few: int) -> Iterable[str]:
+    """Sentences about samples that differ from the others, or that resemble no data."""
+    spreads = np.array([look.spread for look in looks])
+    usual = float(np.median(spreads)) if len(looks) >= few else 0.0
+    faint = [look for look in looks if look.size > 1 and look.spread * FAINT < usual]
+    if faint:
+        values = min(look.spread for look in faint)
+        yield (
+            f"Input '{one.name}': {_named(faint)} {usual / values:.3g} times as faint as usual (values within "
+            f"{values:.3g}, not {usual:.4g}): scaled differently?"
+        )
+    known = [look for look in looks if look.likeness == look.likeness]
+    noisy = [look for look in known if look.likeness < NOISE]
+    if len(looks) < few or not noisy:
+        return
+    if len(noisy) == len(looks):
+        yield f"Input '{one.name}': all {len(looks)} samples look like noise: neighboring values are unrelated."
+    elif 2 * len(noisy) < len(known) and float(np.median([look.likeness for look in known])) > SIGNAL:
+        yield f"Input '{one.name}': {_named(noisy)} like noise: neighboring values are unrelated, unlike in the others."
+
+
+def _named(looks: Sequence[Look]) -> str:
+    return f"{looks[0].sample} is" if len(looks) == 1 else f"{len(looks)} samples, first {looks[0].sample}, are"
+
+
+def _files(looks: Sequence[Look]) -> str:
+    names = sorted(look.sample for look in looks)
+    return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
+
+
+def _span(ends: tuple[float, float]) -> str:
+    return f"[{ends[0]:.4g}, {ends[1]:.4g}]"
+
+
+def _expected(one: SampleInput) -> tuple[float, float] | None:
+    """The range of preprocessed bytes; None where no preprocessing is described."""
+    settings = one.preprocess
+    means, scales = settings.mean, settings.scale
+    if all(mean == 0 for mean in means) and all(scale == 1 for scale in scales):
+        return None
+    count = max(len(means), len(scales))
+    ends = [
+        (byte - m) * s
+        for m, s in zip(np.resize(means, count), np.resize(scales, count), strict=True)
+        for byte in (0, 255)
+    ]
+    return float(min(ends)), float(max(ends))

@@ -1,0 +1,70 @@
+"""Statistics of samples that need no network: how far values reach, and whether neighbors resemble each other."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from tpuc_driver.data.sample_input import Array
+from tpuc_driver.data.samples import SampleReader
+
+LEAST_EXTENT, LEAST_SIZE = 8, 256
+"""Fewest elements along an axis, and of a sample, between which neighbors are compared: with 256 independent values
+chance gives a correlation above 0.2 in 1 of 700 samples.
+"""
+
+
+@dataclass(frozen=True)
+class Look:
+    """Statistics of one input of one sample; `likeness` is the correlation of neighboring values along the axis where
+    it is largest, NaN for integers, constants and small samples.
+    """
+
+    sample: str
+    name: str
+    minimum: float
+    maximum: float
+    size: int
+    likeness: float = math.nan
+
+    @property
+    def magnitude(self) -> float:
+        """The largest magnitude."""
+        return max(-self.minimum, self.maximum)
+
+    @property
+    def spread(self) -> float:
+        """The distance of the smallest value from the largest."""
+        return self.maximum - self.minimum
+
+    @property
+    def is_constant(self) -> bool:
+        """True if there are several values, all equal."""
+        return self.size > 1 and self.minimum == self.maximum
+
+
+def looks_at(reader: SampleReader, index: int) -> list[Look]:
+    """A look at each input of a sample; none at unreadable ones, which are reported when they are needed."""
+    return [
+        Look(reader.files(index), name, float(array.min()), float(array.max()), array.size, likeness(array))
+        for name, array in reader.find(index).items()
+    ]
+
+
+def likeness(array: Array) -> float:
+    """The correlation of neighboring values; see `Look`."""
+    axes = tuple(axis for axis, extent in enumerate(array.shape) if extent >= LEAST_EXTENT)
+    if array.dtype.kind != "f" or array.size < LEAST_SIZE or not axes or not np.isfinite(array).all():
+        return math.nan
+    values = array - array.mean(axis=axes, keepdims=True, dtype=np.float64)
+    found = [_correlation(np.moveaxis(values, axis, 0)) for axis in axes]
+    return max((one for one in found if not math.isnan(one)), default=math.nan)
+
+
+def _correlation(values: Array) -> float:
+    """Of rows with the next ones."""
+    one, other = values[:-1].reshape(-1), values[1:].reshape(-1)
+    energy = float(one @ one) * float(other @ other)
+    return float(one @ other) / math.sqrt(energy) if energy > 0 else math.nan
