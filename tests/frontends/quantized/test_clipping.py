@@ -35,7 +35,7 @@ def most(off: Off, *, is_exact: bool) -> float:
     """On chips without zero points half of the chip's own step more than one of the network's, since theirs may be
     twice as large: the network's halves are rounded away from what the chip stores.
     """
-    if off.op == "Mul constant":
+    if is_exact and off.op == "Mul constant":
         return NINE_BITS
     return EXACT if is_exact else EXACT + off.own / 2
 
