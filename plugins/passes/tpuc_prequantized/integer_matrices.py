@@ -37,6 +37,8 @@ class ExpandMatrices(Pass):
 
     def run(self, module: Module, context: PassContext) -> bool:
         """See Pass."""
+        if not any(isinstance(one.op, top.A16MatMul) for one in module.main.operations):
+            return False
         chip = context.chip.description if context.chip is not None else None
         if chip is not None:
             mode = str(context.options.get("quantize") or "") or chip.float_mode or ""
