@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 
-from tpuc.ir import Node, Op, OpT_co, TensorType, Value
+from tpuc.ir import Node, Op, OpT_co, TensorType, Uniform, Value
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -81,8 +81,8 @@ class LoweringBuilder(Protocol):
         """Append `op`. `result` None infers it; `name` None takes the node's name (the last op must carry it)."""
         ...
 
-    def weight(self, suffix: str, array: Array, element: str | None = None) -> Value:
-        """A new constant named `<node>_<suffix>`, stored as MLIR element type `element` (from the dtype when None)."""
+    def weight(self, suffix: str, array: Array, element: str | Uniform | None = None) -> Value:
+        """A new constant named `<node>_<suffix>`, stored as element type `element` (from the dtype when None)."""
         ...
 
     def none(self) -> Value:

@@ -43,6 +43,8 @@ STEPS = 127
 """Signed byte steps on each side of 0."""
 _UNSIGNED_STEPS = 255
 """Unsigned byte steps above 0."""
+_STEP_NOISE = 1e-3
+"""How far a float32 product of an integer and a scale may be from the integer, in steps."""
 _POWERS = {2.0: "SQUARE", 0.5: "SQRT", -0.5: "RSQRT"}
 """Modes of `tpu.Active` by exponent."""
 _GREATEST_SHIFT = 30  # numerators stay below 2**31
@@ -60,7 +62,7 @@ class InnerBuilder(LoweringBuilder):
     ) -> Value:
         return self.inner(op, operands, result, name or self.name)
 
-    def weight(self, suffix: str, array: Array, element: str | None = None) -> Value:
+    def weight(self, suffix: str, array: Array, element: str | Uniform | None = None) -> Value:
         return self.inner.weight(suffix, array, element)
 
     def none(self) -> Value:
@@ -74,9 +76,9 @@ def is_stated(node: LoweringNode) -> bool:
     return isinstance(node.result_type.element, Uniform)
 
 
-def learned_scales(node: LoweringNode) -> Array | None:
-    """The filter's scales from training: one, or one per output channel."""
-    filters = node.operands[1].defining if len(node.operands) > 1 else None
+def learned_scales(node: LoweringNode, index: int = 1) -> Array | None:
+    """The constant's scales from training or from the network's file: one, or one per output channel of a filter."""
+    filters = node.operands[index].defining if len(node.operands) > index else None
     if filters is None or not isinstance(filters.op, top.Weight) or filters.op.scale is None:
         return None
     return np.asarray(filters.op.scale, np.float64)
@@ -385,13 +387,39 @@ def stored_value(value: float, type: TensorType) -> float:
     return float(quantize_float(value, uniform.scale, uniform.zero_point, Rounding.HALF_AWAY_FROM_ZERO, dtype))
 
 
-def stored_operands(node: LoweringNode, build: LoweringBuilder) -> list[tuple[Value, float]]:
-    """Operands and their scales; a constant becomes bytes with a scale of its own."""
+def stored_operands(
+    node: LoweringNode, build: LoweringBuilder, *, with_points: bool = False
+) -> list[tuple[Value, float]]:
+    """Operands and their scales; a constant becomes bytes with a scale of its own. `with_points`: with the network's
+    scale and a zero point where these would round its integers.
+    """
     pairs: list[tuple[Value, float]] = []
     for index, (value, constant) in enumerate(zip(node.operands, node.constants, strict=True)):
         if constant is None:
             pairs.append((value, value.tensor.uniform.scale))
-        else:
-            stored, scale, element = bytes_of(constant)
+            continue
+        stored, scale, element = bytes_of(constant)
+        own = _own_bytes(node, index, stored * scale) if with_points else None
+        if own is None:
             pairs.append((build.weight(f"operand{index}_i8", stored, element), scale))
+        else:
+            pairs.append((build.weight(f"operand{index}_u8", *own), own[1].scale))
     return pairs
+
+
+def _own_bytes(node: LoweringNode, index: int, held: Array) -> tuple[Array, Uniform] | None:
+    """The integers of a constant in a prequantized network as unsigned bytes with a zero point; None where `held` has
+    the same numbers, or the constant is not in steps of the network's scale.
+    """
+    constant, scales = node.constants[index], learned_scales(node, index)
+    if constant is None or scales is None or scales.size != 1 or not is_stated(node):
+        return None
+    step = float(scales.flat[0])
+    real, kept = constant.astype(np.float64) / step, held / step
+    whole = np.rint(real)
+    if np.abs(real - whole).max(initial=0.0) > _STEP_NOISE or np.abs(kept - whole).max(initial=0.0) < _STEP_NOISE:
+        return None
+    point = max(0, -int(whole.min()))
+    if whole.max() + point > _UNSIGNED_STEPS:
+        return None
+    return (whole + point).astype(np.uint8), Uniform(ScalarType("u8"), ScalarType("f32"), step, point)

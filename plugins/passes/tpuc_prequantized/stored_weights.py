@@ -8,7 +8,7 @@ from tpuc_ops import top
 from tpuc_ops.arrays import Array
 from tpuc_ops.quant.arithmetic import dequantize
 from tpuc_ops.quant.casts import parameters, scales_of
-from tpuc_ops.quantized import Product
+from tpuc_ops.quantized import Product, Rescales
 
 from tpuc_prequantized.common import STORED
 
@@ -28,7 +28,7 @@ def dequantize_weights(module: Module, *, but_filters: bool = False, but_biases:
             if real is not None:
                 is_filter = product and index == 1 and not isinstance(operation.op, STORED)
                 scales = _steps_of_filter(module, operation) if is_filter else None
-                _replace(module, operation, index, real, scales)
+                _replace(module, operation, index, real, scales or _step_of_constant(operation, index))
     remove_unused(module)
 
 
@@ -65,6 +65,13 @@ def _steps_of_filter(module: Module, operation: Operation) -> tuple[float, ...] 
     if whole.size and not -128 <= int(whole.min()) <= int(whole.max()) <= 127:
         return None
     return tuple(map(float, scales_of(_product_of(operation).of_outputs(element))))
+
+
+def _step_of_constant(operation: Operation, index: int) -> tuple[float] | None:
+    """The scale of a constant that is added or multiplied, by which lowerings can recover its integers."""
+    element = operation.operands[index].tensor.element
+    is_term = isinstance(operation.op, Rescales) and not isinstance(operation.op, Product)
+    return (element.scale,) if is_term and isinstance(element, Uniform) else None
 
 
 def _replace(

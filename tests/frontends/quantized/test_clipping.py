@@ -26,8 +26,6 @@ GATED = ("GlobalAveragePool", "ReduceMean", "HardSigmoid", "Sigmoid", "Mul", "Mu
 CHIPS = ("bm1684x", "c", "cv180x", "cv181x", "cv183x")
 BROADCAST = {"bm1684x": 0.0, "c": 0.0, "cv180x": 2.01, "cv181x": 2.01, "cv183x": 2.01}
 """Steps of sums of a value and one that is repeated: CV18xx multiplies them by factors of 8 bits."""
-NINE_BITS = 3.01
-"""Steps of products with a constant: integers further than 127 from their zero point are rounded to 8 bits."""
 KNOWN_REFUSALS = ("quantize the network again with a larger range",)
 
 
@@ -35,8 +33,6 @@ def most(off: Off, *, is_exact: bool) -> float:
     """On chips without zero points half of the chip's own step more than one of the network's, since theirs may be
     twice as large: the network's halves are rounded away from what the chip stores.
     """
-    if is_exact and off.op == "Mul constant":
-        return NINE_BITS
     return EXACT if is_exact else EXACT + off.own / 2
 
 

@@ -48,7 +48,7 @@ class BinaryFloat(Lowering[Any]):
 
 
 class BinaryInt8(Lowering[Any]):
-    """Base of integer arithmetic; a constant operand is quantized with its own scale.
+    """Base of integer arithmetic; a constant operand is quantized with its own scale, or keeps the network's.
 
     More than two operands are combined in f32, because intermediate results have no scale.
     """
@@ -73,7 +73,7 @@ class BinaryInt8(Lowering[Any]):
 
     def operands(self, node: LoweringNode, build: LoweringBuilder) -> tuple[list[Value], list[float]]:
         """Stored operands and their scales, swapped where `is_swapped`."""
-        pairs = stored_operands(node, build)
+        pairs = stored_operands(node, build, with_points=True)
         if self.is_swapped(node):
             pairs.reverse()
         return [value for value, _ in pairs], [scale for _, scale in pairs]

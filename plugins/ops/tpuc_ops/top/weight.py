@@ -13,7 +13,7 @@ class Weight(Op, Constant):
     read.
 
     `scale`: QAT scales of a float filter, one or one per output channel. Integer lowerings quantize the filter with
-    them.
+    them. Of a constant that a prequantized network adds or multiplies: the step of its integers.
     """
 
     name = "top.Weight"

@@ -475,10 +475,10 @@ class _Builder:
                 "change the node, or choose another chip"
             )
 
-    def weight(self, suffix: str, array: Array, element: str | None = None) -> Value:
+    def weight(self, suffix: str, array: Array, element: str | Uniform | None = None) -> Value:
         array = as_array(array)
-        scalar = ScalarType(element or _ELEMENT_OF[array.dtype.name])
-        return self._constant(self._lowerer.unique(f"{self._name}_{suffix}"), array, TensorType(array.shape, scalar))
+        held = element if isinstance(element, Uniform) else ScalarType(element or _ELEMENT_OF[array.dtype.name])
+        return self._constant(self._lowerer.unique(f"{self._name}_{suffix}"), array, TensorType(array.shape, held))
 
     def _constant(self, name: str, array: Array, type_: TensorType) -> Value:
         self._lowerer.module.weights[name] = array
