@@ -47,7 +47,7 @@ def affine(seed: int, *, is_stored: bool = False) -> Cases:
         array = (rng.integers(0, 256, dims) - float(zero)).astype(np.float32) * scale
         read, op = graph.stored(x, float(scale), zero), str(rng.choice(ON_INTEGERS if is_stored else OPS))
         reach = (_write_stored if is_stored else _write)(op, graph, read, y, (array, shape), rng)
-        step = np.float32(max(reach, 0.1) / 255 * rng.uniform(0.2, 2))
+        step = np.float32(max(reach, 0.1) / 255 * rng.uniform(*((0.03, 0.3) if is_stored else (0.2, 2))))
         cases.inputs[x] = array
         cases.values.append(Stored(x, "input", (x,), float(scale), dims))
         cases.values.append(Stored(y, op, (f"{x}_dq",), float(step), dims))
