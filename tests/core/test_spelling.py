@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -46,3 +47,14 @@ def test_old_names_of_members_and_arguments() -> None:
 def test_old_names_of_passes(name: str) -> None:
     registry = Registry()
     assert registry.get("tpuc.passes", name) is registry.get("tpuc.passes", american(name))
+
+
+def test_old_names_of_requantizing_commands() -> None:
+    """Timing tools outside of the repository state them."""
+    isa: Any = import_module("tpuc_bm1684x.isa")
+    assert isa.Requantise is isa.Requantize
+    for op in (isa.RequantizeOp, isa.ConvOp, isa.SplitMatMulOp):
+        old = {name: one for name, one in op.__members__.items() if "TISE" in name}
+        assert {american(name): one for name, one in old.items()} == {
+            name: one for name, one in op.__members__.items() if "TIZE" in name
+        }

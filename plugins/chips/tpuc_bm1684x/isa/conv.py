@@ -33,6 +33,8 @@ class ConvOp(enum.IntEnum):
     """wrq: int8 to int8 by a common right shift"""
     REQUANTIZE_RELU = 2
     """wrqrelu: the same, clamped to 0..255"""
+    REQUANTISE, REQUANTISE_RELU = 1, 2
+    """Names until 0.3, which timing tools of others still state."""
 
 
 def _input_prec(conv: Conv) -> int:

@@ -195,6 +195,8 @@ class SplitMatMulOp(enum.IntEnum):
     NORMAL = 1
     REQUANTIZE = 2
     REQUANTIZE_RELU = 3
+    REQUANTISE, REQUANTISE_RELU = 2, 3
+    """Names until 0.3, which timing tools of others still state."""
 
 
 @dataclass(frozen=True, kw_only=True)
