@@ -43,10 +43,10 @@ def _chip(package: str) -> str:
 
 
 def _with_dependents(package: str) -> list[str]:
-    """The package, and those of chips that take its lowerings."""
-    quoted = f'"{_chip(package)}"'
-    others = [one for one in CHIPS if one != package]
-    return [package, *(one for one in others if quoted in (ROOT / "plugins" / "chips" / one / "chip.py").read_text())]
+    """The package, and those of chips that take its lowerings or are made of it."""
+    texts = {one: (ROOT / "plugins" / "chips" / one / "chip.py").read_text() for one in CHIPS if one != package}
+    uses = (f'"{_chip(package)}"', f"from {package}.")
+    return [package, *(one for one, text in texts.items() if any(use in text for use in uses))]
 
 
 def _names_without(packages: Sequence[str]) -> list[str]:

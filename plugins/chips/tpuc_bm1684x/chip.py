@@ -20,19 +20,21 @@ from tpuc.api import (
 )
 from tpuc_ops.quant.elements import byte_element
 
-from tpuc_bm1684x.isa.geometry import DDR_BASE, LANE_BYTES, LANES
+from tpuc_bm1684x.isa.target import BM1684X, Target
 from tpuc_bm1684x.lmem import Bm1684xLmem
 
 if TYPE_CHECKING:
     from tpuc.api.boundary import Preprocess
 
+    from tpuc_bm1684x.simulator import Simulator
+
 DESCRIPTION = ChipDescription(
     name="bm1684x",
     modes=("f32", "f16", "bf16", "int8", "int8-asym"),
     suffix=".bmodel",
-    lanes=LANES,
-    lmem_bytes=LANES * LANE_BYTES,
-    ddr_base=DDR_BASE,
+    lanes=BM1684X.lanes,
+    lmem_bytes=BM1684X.lmem_bytes,
+    ddr_base=BM1684X.ddr_base,
     ddr_alignment=4096,  # each tensor, as the vendor's compiler does (isa notes, "Sizes")
     quantized_element=byte_element,
     clock_hz=1_000_000_000,  # both engines in the vendor's performance model
@@ -50,23 +52,33 @@ PROFILES = {
 
 
 class Bm1684x(Chip):
-    """BM1684X: 64 lanes of 256 KiB, one TIU, one GDMA engine."""
+    """BM1684X, or another chip with its engines (one TIU, one GDMA) and its files."""
 
-    description = DESCRIPTION
-    lmem = Bm1684xLmem()
     profiles = tuple(PROFILES)
     profile_notes = PROFILES
     allows_trailer = True
 
+    def __init__(self, target: Target = BM1684X, description: ChipDescription = DESCRIPTION) -> None:
+        self.target = target
+        self.description = description
+        self.lmem = Bm1684xLmem(target)
+
+    @property
+    def simulator(self) -> type[Simulator]:
+        """What runs a network of a file."""
+        from tpuc_bm1684x.simulator import Simulator
+
+        return Simulator
+
     def assembler(self) -> Assembler:
         from tpuc_bm1684x.assembler import Bm1684xAssembler
 
-        return Bm1684xAssembler()
+        return Bm1684xAssembler(self.target)
 
     def block_pitch(self, lanes: int, bytes_per_lane: int) -> int:
         from tpuc_bm1684x.assembler import block_pitch
 
-        return block_pitch(lanes, bytes_per_lane)
+        return block_pitch(lanes, bytes_per_lane, self.target)
 
     def cycles(self, instruction: Instruction, profile: str) -> int:
         from tpuc_bm1684x.timing import cycles
@@ -81,32 +93,30 @@ class Bm1684x(Chip):
     def write(self, module: Module, layout: CompiledLayout, recorder: Recorder) -> bytes:
         from tpuc_bm1684x.codegen import write_model
 
-        return write_model(layout, recorder)
+        return write_model(layout, recorder, self.target)
 
     def load(self, data: bytes, source: str = "<bytes>") -> LoadedModel:
-        from tpuc_bm1684x.loaded import load_model
-
-        return load_model(data, source)
+        return self.load_network(data, source, 0)
 
     def networks(self, data: bytes, source: str = "<bytes>") -> Sequence[NetworkEntry]:
         from tpuc_bm1684x.loaded import networks_in
 
-        return networks_in(data, source)
+        return networks_in(data, source, self.target.file_chip)
 
     def load_network(self, data: bytes, source: str, index: int) -> LoadedModel:
         from tpuc_bm1684x.loaded import load_model
 
-        return load_model(data, source, index)
+        return load_model(data, source, index, self.simulator)
 
     def combine(self, files: Sequence[bytes]) -> bytes:
         from tpuc_bm1684x.container.combining import combine
 
-        return combine(files)
+        return combine(files, self.target.file_chip)
 
     def extract(self, data: bytes) -> Sequence[tuple[str, bytes]]:
         from tpuc_bm1684x.container.combining import extract
 
-        return extract(data)
+        return extract(data, self.target.file_chip)
 
     def programs(
         self, model: str, loaded: LoadedModel, described: Mapping[str, Preprocess], labels: Sequence[str]
@@ -118,3 +128,4 @@ class Bm1684x(Chip):
 
 
 CHIP = Bm1684x()
+"""64 lanes of 256 KiB."""
