@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -99,7 +100,7 @@ def _heads(dims: Sequence[int], order: Sequence[int]) -> _Heads | None:
             runs.append([axis])
     numbers = {run[0]: index for index, run in enumerate(sorted(runs))}
     pattern = [numbers[run[0]] for run in runs]
-    extents = [_extent(dims, run) for run in sorted(runs)]
+    extents = [math.prod(dims[axis] for axis in run) for run in sorted(runs)]
     if pattern == [1, 0, 2]:
         batches, (first, second, width) = 1, extents
     elif pattern == [0, 2, 1, 3]:
@@ -109,10 +110,3 @@ def _heads(dims: Sequence[int], order: Sequence[int]) -> _Heads | None:
     if first >= second:
         return _Heads(batches, first, second, width, True)
     return _Heads(batches, second, first, width, False)
-
-
-def _extent(dims: Sequence[int], axes: Sequence[int]) -> int:
-    extent = 1
-    for axis in axes:
-        extent *= dims[axis]
-    return extent

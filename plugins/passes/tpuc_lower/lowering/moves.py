@@ -25,7 +25,7 @@ def _is_split(cut: Operation) -> bool:
         if not isinstance(user.op, tpu.Slice):
             return False
         sizes += user.result.tensor.size
-    return sizes == source.tensor.size and any(step != 1 for step in getattr(cut.op, "steps", ())) is False
+    return sizes == source.tensor.size and all(step == 1 for step in getattr(cut.op, "steps", ()))
 
 
 def _put_together(concat: Operation) -> Value | None:
