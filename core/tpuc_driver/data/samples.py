@@ -87,7 +87,9 @@ class SampleSource:
 
     @staticmethod
     def of_rows(inputs: Sequence[SampleInput], rows: Sequence[Sequence[tuple[str, str, int]]]) -> SampleSource:
-        """The samples described by `rows`."""
+        """The samples described by `rows`; raises ValueError for files that cannot exist."""
+        if any("\0" in file for sample in rows for file, *_ in sample):
+            raise ValueError("the name of a sample's file has a null byte")
         parts = [
             tuple(SamplePart(Path(file), array, None if row < 0 else row) for file, array, row in sample)
             for sample in rows

@@ -184,6 +184,7 @@ def test_a_broken_statistics_file_is_one_sentence(module: Module, tmp_path: Path
         ("seen", -1),
         ("seen", 1.5),
         ("samples", [[[1, "", 0]]]),
+        ("samples", [[["a\0b", "", 0]]]),
         ("skipped", [["x", "y"]]),
         ("counting", 3),
     ],
