@@ -8,10 +8,10 @@ from tpuc_driver.data.description import Preset, check_channels, check_described
 from tpuc_driver.data.findings import Findings, contradicted, ends_of, examined, ill_fitting
 from tpuc_driver.data.fingerprints import CALIBRATED_ON, fingerprint, fingerprints, without_seen
 from tpuc_driver.data.frames import FrameReader, with_pictures
+from tpuc_driver.data.input_statistics import InputStatistics, sample_statistics
 from tpuc_driver.data.inputs import INPUT_LAYOUT, inputs_of, quantizer
 from tpuc_driver.data.labels import Labels, labels_named, lines_of
 from tpuc_driver.data.layout import ArrayLayout, layout_of
-from tpuc_driver.data.looks import Look, looks_at
 from tpuc_driver.data.preprocess import Reader, center_crop, from_pixels
 from tpuc_driver.data.sample_input import SampleInput
 from tpuc_driver.data.samples import (
@@ -55,8 +55,8 @@ __all__ = [
     "Distinct",
     "Findings",
     "FrameReader",
+    "InputStatistics",
     "Labels",
-    "Look",
     "Preset",
     "Reader",
     "SampleInput",
@@ -90,13 +90,13 @@ __all__ = [
     "labels_named",
     "layout_of",
     "lines_of",
-    "looks_at",
     "one_of",
     "open_samples",
     "quantize",
     "quantizer",
     "rgb_of_frames",
     "rows_in",
+    "sample_statistics",
     "sets_of",
     "video_terms",
     "with_pictures",

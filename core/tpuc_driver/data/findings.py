@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tpuc_driver.data.content import Distinct
-from tpuc_driver.data.looks import Look
+from tpuc_driver.data.input_statistics import InputStatistics
 from tpuc_driver.data.sample_input import SampleInput
 from tpuc_driver.data.samples import SampleReader, SampleSource
 
@@ -47,61 +47,61 @@ SHOWN = 3
 
 @dataclass(frozen=True)
 class Findings:
-    """Samples that are fit for calibration, looks at them, and sentences: about samples `left_out`, about what looks
+    """Samples that are fit for calibration, their statistics, and sentences: about samples `left_out`, about what looks
     wrong, and about why no table can come of them (`useless`).
     """
 
     source: SampleSource
-    looks: tuple[Look, ...]
+    statistics: tuple[InputStatistics, ...]
     left_out: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     useless: str = ""
 
 
-def examined(given: Distinct, looks: Sequence[Look], few: int) -> Findings:
-    """What the looks at all readable samples show; with fewer than `few` samples nothing is usual."""
+def examined(given: Distinct, statistics: Sequence[InputStatistics], few: int) -> Findings:
+    """What statistics of all readable samples show; with fewer than `few` samples nothing is usual."""
     source = given.source
-    inputs, samples = source.inputs, _by_sample(looks)
+    inputs, samples = source.inputs, _by_sample(statistics)
     where = f"Input{'s' if len(inputs) > 1 else ''} {', '.join(repr(one.name) for one in inputs)}"
-    constant = [one[0] for one in samples if all(look.is_constant for look in one)]
+    constant = [one[0] for one in samples if all(entry.is_constant for entry in one)]
     count = len(samples) + len(given.repeats)
-    values = {look.minimum for one in samples for look in one if look.is_constant}
+    values = {entry.minimum for one in samples for entry in one if entry.is_constant}
     is_useless = count > 1 and len(constant) == len(samples) and len(values) == 1
     useless = _says_nothing(where, constant[0].minimum, count) if is_useless else ""
     dropped: dict[str, None] = {}
     left_out: list[str] = []
     for one in inputs:
-        far = _too_far(one, [look for look in looks if look.name == one.name])
+        far = _too_far(one, [entry for entry in statistics if entry.name == one.name])
         if far:
-            left_out.append(_far_sentence(one, far, looks))
-            dropped |= dict.fromkeys(look.sample for look in far)
+            left_out.append(_far_sentence(one, far, statistics))
+            dropped |= dict.fromkeys(entry.sample for entry in far)
     names = SampleReader(source)
     kept = tuple(sample for place, sample in enumerate(source.samples) if names.files(place) not in dropped)
-    seen = tuple(look for look in looks if look.sample not in dropped)
+    seen = tuple(entry for entry in statistics if entry.sample not in dropped)
     remarks = list(given.remarks)
     if constant:
         remarks.append(f"{where}: {_named(constant)} constant ({constant[0].minimum + 0.0:g} everywhere).")
     for one in inputs:
-        remarks += _odd(one, [look for look in seen if look.name == one.name and not look.is_constant], few)
+        remarks += _odd(one, [entry for entry in seen if entry.name == one.name and not entry.is_constant], few)
     return Findings(replace(source, samples=kept), seen, tuple(left_out), tuple(remarks), useless)
 
 
-def contradicted(one: SampleInput, looks: Sequence[Look]) -> Iterable[str]:
+def contradicted(one: SampleInput, statistics: Sequence[InputStatistics]) -> Iterable[str]:
     """A sentence if the described preprocessing cannot produce the values."""
-    observed, expected = ends_of(looks), _expected(one)
+    observed, expected = ends_of(statistics), _expected(one)
     if observed is None or expected is None:
         return
     words = f"Input '{one.name}' has values in {_span(observed)}, its mean and scale make bytes {_span(expected)}:"
     width = expected[1] - expected[0]
     if observed[0] < expected[0] - SLACK * width or observed[1] > expected[1] + SLACK * width:
         yield f"{words} the samples were normalized with another mean or scale."
-    elif looks[0].size > 1 and 0 < observed[1] - observed[0] < SLACK * width:
+    elif statistics[0].size > 1 and 0 < observed[1] - observed[0] < SLACK * width:
         yield f"{words} the samples were already scaled."
 
 
-def ill_fitting(one: SampleInput, looks: Sequence[Look], few: int) -> Iterable[str]:
+def ill_fitting(one: SampleInput, statistics: Sequence[InputStatistics], few: int) -> Iterable[str]:
     """A sentence if the values do not fill the range of the described preprocessing."""
-    observed, expected = ends_of(looks), _expected(one)
+    observed, expected = ends_of(statistics), _expected(one)
     if observed is None or expected is None:
         return
     (low, high), (first, last) = observed, expected
@@ -110,19 +110,21 @@ def ill_fitting(one: SampleInput, looks: Sequence[Look], few: int) -> Iterable[s
     expectation, width = f"its mean and scale make bytes {_span(expected)}", last - first
     if high - low < CORNER * width:
         yield f"Input '{one.name}' has values in {_span(observed)} only, {expectation}: scaled twice?"
-    elif first < -SLACK * width < 0 <= low + SLACK * width / 2 and len(looks) >= few:
+    elif first < -SLACK * width < 0 <= low + SLACK * width / 2 and len(statistics) >= few:
         yield f"Input '{one.name}' never goes below {low:.4g}, {expectation}: was the mean subtracted?"
 
 
-def ends_of(looks: Sequence[Look]) -> tuple[float, float] | None:
+def ends_of(statistics: Sequence[InputStatistics]) -> tuple[float, float] | None:
     """The smallest and the largest value of all samples."""
-    return (min(look.minimum for look in looks), max(look.maximum for look in looks)) if looks else None
+    if not statistics:
+        return None
+    return min(entry.minimum for entry in statistics), max(entry.maximum for entry in statistics)
 
 
-def _by_sample(looks: Sequence[Look]) -> list[list[Look]]:
-    samples: dict[str, list[Look]] = {}
-    for look in looks:
-        samples.setdefault(look.sample, []).append(look)
+def _by_sample(statistics: Sequence[InputStatistics]) -> list[list[InputStatistics]]:
+    samples: dict[str, list[InputStatistics]] = {}
+    for entry in statistics:
+        samples.setdefault(entry.sample, []).append(entry)
     return [*samples.values()]
 
 
@@ -131,13 +133,13 @@ def _says_nothing(where: str, value: float, given: int) -> str:
     return f"{where}: all {given} samples are {value + 0.0:g} everywhere, so ranges measured on them say nothing."
 
 
-def _too_far(one: SampleInput, looks: Sequence[Look]) -> list[Look]:
+def _too_far(one: SampleInput, statistics: Sequence[InputStatistics]) -> list[InputStatistics]:
     """The samples that reach far beyond all others, and beyond what is described, if they are few."""
-    if len(looks) < LEAST_LEFT:
+    if len(statistics) < LEAST_LEFT:
         return []
-    usual = float(np.median([look.magnitude for look in looks]))
-    ranked = sorted(looks, key=lambda look: -look.magnitude)
-    most, expected = max(1, int(MOST_LEFT_OUT * len(looks))), _expected(one)
+    usual = float(np.median([entry.magnitude for entry in statistics]))
+    ranked = sorted(statistics, key=lambda entry: -entry.magnitude)
+    most, expected = max(1, int(MOST_LEFT_OUT * len(statistics))), _expected(one)
     for count in range(most, 0, -1):
         farthest, others = ranked[:count], ranked[count:]
         least = farthest[-1].magnitude
@@ -146,9 +148,9 @@ def _too_far(one: SampleInput, looks: Sequence[Look]) -> list[Look]:
     return []
 
 
-def _far_sentence(one: SampleInput, far: Sequence[Look], looks: Sequence[Look]) -> str:
-    usual = float(np.median([look.magnitude for look in looks if look.name == one.name]))
-    largest = max(look.magnitude for look in far)
+def _far_sentence(one: SampleInput, far: Sequence[InputStatistics], statistics: Sequence[InputStatistics]) -> str:
+    usual = float(np.median([entry.magnitude for entry in statistics if entry.name == one.name]))
+    largest = max(entry.magnitude for entry in far)
     verb = "reaches" if len(far) == 1 else "reach up to"
     return (
         f"Input '{one.name}': {_files(far)} {verb} {largest:.4g}, {largest / usual:.3g} times as far as usual "
@@ -156,33 +158,34 @@ def _far_sentence(one: SampleInput, far: Sequence[Look], looks: Sequence[Look]) 
     )
 
 
-def _odd(one: SampleInput, looks: Sequence[Look], few: int) -> Iterable[str]:
+def _odd(one: SampleInput, statistics: Sequence[InputStatistics], few: int) -> Iterable[str]:
     """Sentences about samples that differ from the others, or that resemble no data."""
-    spreads = np.array([look.spread for look in looks])
-    usual = float(np.median(spreads)) if len(looks) >= few else 0.0
-    faint = [look for look in looks if look.size > 1 and look.spread * FAINT < usual]
+    spreads = np.array([entry.spread for entry in statistics])
+    usual = float(np.median(spreads)) if len(statistics) >= few else 0.0
+    faint = [entry for entry in statistics if entry.size > 1 and entry.spread * FAINT < usual]
     if faint:
-        values = min(look.spread for look in faint)
+        values = min(entry.spread for entry in faint)
         yield (
             f"Input '{one.name}': {_named(faint)} {usual / values:.3g} times as faint as usual (values within "
             f"{values:.3g}, not {usual:.4g}): scaled differently?"
         )
-    known = [look for look in looks if look.likeness == look.likeness]
-    noisy = [look for look in known if look.likeness < NOISE]
-    if len(looks) < few or not noisy:
+    known = [entry for entry in statistics if entry.correlation == entry.correlation]
+    noisy = [entry for entry in known if entry.correlation < NOISE]
+    if len(statistics) < few or not noisy:
         return
-    if len(noisy) == len(looks):
-        yield f"Input '{one.name}': all {len(looks)} samples look like noise: neighboring values are unrelated."
-    elif 2 * len(noisy) < len(known) and float(np.median([look.likeness for look in known])) > SIGNAL:
+    if len(noisy) == len(statistics):
+        yield f"Input '{one.name}': all {len(statistics)} samples look like noise: neighboring values are unrelated."
+    elif 2 * len(noisy) < len(known) and float(np.median([entry.correlation for entry in known])) > SIGNAL:
         yield f"Input '{one.name}': {_named(noisy)} like noise: neighboring values are unrelated, unlike in the others."
 
 
-def _named(looks: Sequence[Look]) -> str:
-    return f"{looks[0].sample} is" if len(looks) == 1 else f"{len(looks)} samples, first {looks[0].sample}, are"
+def _named(statistics: Sequence[InputStatistics]) -> str:
+    first = statistics[0].sample
+    return f"{first} is" if len(statistics) == 1 else f"{len(statistics)} samples, first {first}, are"
 
 
-def _files(looks: Sequence[Look]) -> str:
-    names = sorted(look.sample for look in looks)
+def _files(statistics: Sequence[InputStatistics]) -> str:
+    names = sorted(entry.sample for entry in statistics)
     return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tpuc_driver.data import Findings, SampleInput, SampleReader, distinct, examined, looks_at, open_samples
+from tpuc_driver.data import Findings, SampleInput, SampleReader, distinct, examined, open_samples, sample_statistics
 
 from tests.families import each
 
@@ -24,7 +24,9 @@ def seen(folder: Path, samples: NDArray[np.float32]) -> tuple[Findings, list[str
         np.save(folder / f"{place:02}.npy", sample)
     given = distinct(open_samples([SampleInput("x", (1, 400))], folder))
     reader = SampleReader(given.source)
-    found = examined(given, [look for place in range(len(given.source)) for look in looks_at(reader, place)], 16)
+    found = examined(
+        given, [entry for place in range(len(given.source)) for entry in sample_statistics(reader, place)], 16
+    )
     return found, sorted(file.name for files in found.source.files() for file in files)
 
 

@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 from tpuc.errors import CalibrationError
 from tpuc.ir import Module
-from tpuc_driver.data import Findings, SampleReader, inputs_of, looks_at, open_samples
+from tpuc_driver.data import Findings, SampleReader, inputs_of, open_samples, sample_statistics
 from tpuc_driver.session import Session
 from tpuc_driver.work import PortableModule, open_pool
 from tpuc_ops import top
@@ -113,7 +113,9 @@ def test_no_more_samples_are_run_than_show_that_nothing_is_wrong(
     np.savez(tmp_path / "samples.npz", **{inputs[0].name: reds.astype(np.float32)})
     with open_pool(1) as pool:
         samples = open_samples(inputs, tmp_path / "samples.npz", None, 0)
-        seen = Findings(samples, tuple(look for index in range(20) for look in looks_at(SampleReader(samples), index)))
+        seen = Findings(
+            samples, tuple(entry for index in range(20) for entry in sample_statistics(SampleReader(samples), index))
+        )
         looked = lint(PortableModule(module, CONTEXT.registry), seen, pool, CONTEXT, Counting(64))
     assert len(looked.runs) == run
     progress = Progress(samples, Counting(64))

@@ -18,7 +18,7 @@ from tpuc_driver.work import PortableModule, open_pool
 from tpuc_ops import top
 from tpuc_quantize.observers.collector import Counting
 from tpuc_quantize.observers.preset_checks import more_confident_presets, score_outputs
-from tpuc_quantize.observers.sample_checks import lint, look_at
+from tpuc_quantize.observers.sample_checks import examine_values, lint
 
 from tests.passes.graphs import Network
 
@@ -44,7 +44,7 @@ def findings(module: Module, file: Path) -> str:
     context = Session().context()
     inputs = inputs_of(module)
     with open_pool(1) as pool:
-        seen = look_at(open_samples(inputs, file, None, 0), pool, context, checks=True, force=False)
+        seen = examine_values(open_samples(inputs, file, None, 0), pool, context, checks=True, force=False)
         return " ".join(lint(PortableModule(module, context.registry), seen, pool, context, Counting(64)).findings)
 
 

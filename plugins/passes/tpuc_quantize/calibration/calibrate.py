@@ -20,7 +20,7 @@ from tpuc_quantize.observers.class_coverage import unshown
 from tpuc_quantize.observers.collector import counting_of, inputs_to_count
 from tpuc_quantize.observers.held_out import choose_held_out, leave_samples, seen_by_tuning, without
 from tpuc_quantize.observers.progress_file import Progress
-from tpuc_quantize.observers.sample_checks import lint, look_at
+from tpuc_quantize.observers.sample_checks import examine_values, lint
 from tpuc_quantize.options.budgets import BUDGETS, operations_of
 from tpuc_quantize.options.tuning import MARGINS
 from tpuc_quantize.tables.table import SEEN, CalibrationTable, fingerprint_lines, make_remarks
@@ -92,12 +92,12 @@ class Calibrate(Pass):
             engine = Engine(module, context, pool, counting, _path(self.resume), _path(self.statistics), self.strict)
             tune_num = self.tune_num if calibrator.needs_histogram else 0
             settings = Settings(tune_num, self.tune_candidates, self.bias_num, self.headroom, self.round_weights)
-            looks = look_at(given, pool, context, checks=self.lint, force=self.force)
-            held_out = self._held_out(looks.source)
-            kept = engine.kept(Progress(looks.source, counting), settings, held_out, checks=self.hold_out)
-            looked = lint(engine.network, looks, pool, context, counting, kept) if self.lint else None
+            findings = examine_values(given, pool, context, checks=self.lint, force=self.force)
+            held_out = self._held_out(findings.source)
+            kept = engine.kept(Progress(findings.source, counting), settings, held_out, checks=self.hold_out)
+            looked = lint(engine.network, findings, pool, context, counting, kept) if self.lint else None
             self._check(looked.findings if looked is not None else (), context)
-            progress = engine.begin(looks.source)
+            progress = engine.begin(findings.source)
             if looked is not None and not progress.seen:
                 looked.enter(progress, kept)
             engine.collect(progress, kept)

@@ -17,8 +17,8 @@ from tpuc.api import CalibrationError, Module, PassContext
 from tpuc.api.evaluation import Array
 from tpuc_driver.api.host import (
     Findings,
+    InputStatistics,
     Job,
-    Look,
     Pool,
     PortableModule,
     SampleInput,
@@ -29,7 +29,7 @@ from tpuc_driver.api.host import (
     ends_of,
     examined,
     ill_fitting,
-    looks_at,
+    sample_statistics,
     small_units_of,
     units_of,
 )
@@ -73,14 +73,14 @@ class Lint:
 
 
 @dataclass(frozen=True)
-class LookJob(Job[list[Look]]):
+class StatisticsJob(Job[list[InputStatistics]]):
     """Looks at every readable sample; unreadable ones are reported when they are needed."""
 
     samples: SampleSource
 
-    def prepare(self) -> Callable[[range], list[Look]]:
+    def prepare(self) -> Callable[[range], list[InputStatistics]]:
         reader = SampleReader(self.samples)
-        return lambda unit: [look for index in unit for look in looks_at(reader, index)]
+        return lambda unit: [entry for index in unit for entry in sample_statistics(reader, index)]
 
 
 @dataclass(frozen=True)
@@ -110,14 +110,14 @@ class ChannelSwapJob(Job[list[ChannelSwap | None]]):
         return lambda unit: [one(index) for index in unit]
 
 
-def look_at(given: SampleSource, pool: Pool, context: PassContext, *, checks: bool, force: bool) -> Findings:
-    """Look at all samples, each once, without running the network. Raises CalibrationError with `checks` unless with
-    `force` for samples without content.
+def examine_values(given: SampleSource, pool: Pool, context: PassContext, *, checks: bool, force: bool) -> Findings:
+    """Compute statistics of all samples, each once, without running the network. Raises CalibrationError with `checks`
+    for samples without content, unless with `force`.
     """
     samples = distinct(given)
     units = small_units_of(len(samples.source))
-    results = context.progress(pool.map(LookJob(samples.source), units), "looking at samples", len(units))
-    found = examined(samples, [look for unit in results for look in unit], CHECKS.few_samples)
+    results = context.progress(pool.map(StatisticsJob(samples.source), units), "looking at samples", len(units))
+    found = examined(samples, [entry for unit in results for entry in unit], CHECKS.few_samples)
     if found.useless and checks and not force:
         raise CalibrationError(f"{found.useless} Give real data, or calibrate anyway with --force.")
     for text in () if checks else found.left_out:
@@ -133,11 +133,11 @@ def lint(
     counting: Counting,
     kept: Kept | None = None,
 ) -> Lint:
-    """Check what all samples look like, and run some of them where that is informative. Raises CalibrationError where
+    """Check the values of all samples, and run some of them where that is informative. Raises CalibrationError where
     they contradict the described preprocessing.
     """
-    samples, looks = found.source, found.looks
-    _check_description(samples.inputs, looks)
+    samples, statistics = found.source, found.statistics
+    _check_description(samples.inputs, statistics)
     histograms: Histograms = {}
     gains: list[float | None] = []
     runs = list[Seen]()
@@ -148,10 +148,10 @@ def lint(
         gains.append(None if one is None else one.gain)
     presets: list[str] = []
     if len(samples.inputs) == 1:
-        presets += better_presets(network, samples, ends_of(looks), pool, context)
+        presets += better_presets(network, samples, ends_of(statistics), pool, context)
     findings: list[str] = []
     for one in samples.inputs:
-        own = [look for look in looks if look.name == one.name]
+        own = [entry for entry in statistics if entry.name == one.name]
         findings += [*ill_fitting(one, own, CHECKS.few_samples), *(presets or _exchanged(one, gains))]
     findings += [*(() if findings else wrong_scales(network.module, samples)), *found.left_out, *found.remarks]
     if samples.inputs and len(samples) < CHECKS.few_samples:
@@ -184,8 +184,10 @@ def _channel_swaps(
             return
 
 
-def _check_description(inputs: Sequence[SampleInput], looks: Sequence[Look]) -> None:
-    found = [text for one in inputs for text in contradicted(one, [look for look in looks if look.name == one.name])]
+def _check_description(inputs: Sequence[SampleInput], statistics: Sequence[InputStatistics]) -> None:
+    found = [
+        text for one in inputs for text in contradicted(one, [entry for entry in statistics if entry.name == one.name])
+    ]
     if found:
         raise CalibrationError(
             f"{' '.join(found)} Give arrays as the network takes them, or transform the network with the preprocessing "

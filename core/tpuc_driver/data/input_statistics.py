@@ -1,4 +1,4 @@
-"""Statistics of samples that need no network: how far values reach, and whether neighbors resemble each other."""
+"""Statistics of samples that need no network: ranges, and correlation of neighboring values."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ chance gives a correlation above 0.2 in 1 of 700 samples.
 
 
 @dataclass(frozen=True)
-class Look:
-    """Statistics of one input of one sample; `likeness` is the correlation of neighboring values along the axis where
+class InputStatistics:
+    """Statistics of one input of one sample; `correlation` is that of neighboring values along the axis where
     it is largest, NaN for integers, constants and small samples.
     """
 
@@ -27,7 +27,7 @@ class Look:
     minimum: float
     maximum: float
     size: int
-    likeness: float = math.nan
+    correlation: float = math.nan
 
     @property
     def magnitude(self) -> float:
@@ -45,16 +45,18 @@ class Look:
         return self.size > 1 and self.minimum == self.maximum
 
 
-def looks_at(reader: SampleReader, index: int) -> list[Look]:
-    """A look at each input of a sample; none at unreadable ones, which are reported when they are needed."""
+def sample_statistics(reader: SampleReader, index: int) -> list[InputStatistics]:
+    """Statistics of each input of a sample; none of unreadable ones, which are reported when they are needed."""
     return [
-        Look(reader.files(index), name, float(array.min()), float(array.max()), array.size, likeness(array))
+        InputStatistics(
+            reader.files(index), name, float(array.min()), float(array.max()), array.size, correlation(array)
+        )
         for name, array in reader.find(index).items()
     ]
 
 
-def likeness(array: Array) -> float:
-    """The correlation of neighboring values; see `Look`."""
+def correlation(array: Array) -> float:
+    """The correlation of neighboring values; see `InputStatistics`."""
     axes = tuple(axis for axis, extent in enumerate(array.shape) if extent >= LEAST_EXTENT)
     if array.dtype.kind != "f" or array.size < LEAST_SIZE or not axes or not np.isfinite(array).all():
         return math.nan
