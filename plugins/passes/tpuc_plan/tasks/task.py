@@ -82,15 +82,20 @@ class Side:
 
     def agrees(self, other: Side | None) -> bool:
         """True if both place a value alike in local memory: in equal views, or in views that only count batches and
-        channels differently, where the channels of a batch fill all lanes.
+        channels, or rows and columns, differently, where the channels of a batch fill all lanes, and rows have no gaps.
         """
         return other is not None and (self == other or (self.layout == other.layout and self.place == other.place))
 
     @property
     def place(self) -> View:
-        """The view, with all batches in one where that is the same layout."""
+        """The view, with all batches in one and all rows in one where that is the same layout."""
+        if self.view.strides is not None:
+            return self.view
         n, c, h, w = self.shape
-        return self.view if self.view.strides is not None or c % self.lmem.lanes else View((1, n * c, h, w))
+        if c % self.lmem.lanes == 0:
+            n, c = 1, n * c
+        row = (1, 1, 1, h * w)
+        return View((n, c, *row[2:]) if self.lane_bytes((1, 1, h, w)) == self.lane_bytes(row) else (n, c, h, w))
 
     def lane_bytes(self, shape: Shape4) -> int:
         """Return the bytes per lane in local memory of a part with these extents."""

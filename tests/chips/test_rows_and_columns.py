@@ -1,0 +1,68 @@
+"""Networks over one dimension: convolutions see rows where other ops see columns, and values stay in local memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from onnx import TensorProto, helper, numpy_helper
+from tpuc.interpreter import Interpreter
+from tpuc_driver.session import Session
+
+from tests.families import each
+
+Array = NDArray[Any]
+CHANNELS = 12
+BETWEEN = {
+    "relu of a sum": ("Add", "Relu"),
+    "sigmoid": ("Sigmoid",),
+    "product with itself": ("Mul",),
+}
+"""The ops between two convolutions; those of two operands take the same value twice."""
+
+
+def network(names: tuple[str, ...], length: int) -> bytes:
+    """A convolution over `length` places, ops, a convolution."""
+    random = np.random.default_rng(length)
+    weights = [random.normal(0, 0.2, (CHANNELS, CHANNELS, 3)).astype(np.float32) for _ in range(2)]
+    stored = [numpy_helper.from_array(weight, f"w{index}") for index, weight in enumerate(weights)]
+    nodes = [helper.make_node("Conv", ["x", "w0"], ["v0"], pads=[1, 1])]
+    for index, name in enumerate(names):
+        operands = [f"v{index}"] * (2 if name in ("Add", "Mul") else 1)
+        nodes.append(helper.make_node(name, operands, [f"v{index + 1}"]))
+    nodes.append(helper.make_node("Conv", [f"v{len(names)}", "w1"], ["y"], pads=[1, 1]))
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, CHANNELS, length]) for name in ("x", "y")]
+    graph = helper.make_graph(nodes, "net", ends[:1], ends[1:], stored)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+
+
+@each(
+    ("ops", "chip", "mode"),
+    [
+        ("relu of a sum", "bm1684x", "f16"),
+        ("sigmoid", "bm1684x", "int8"),
+        ("product with itself", "bm1684x", "f32"),
+        ("relu of a sum", "cv181x", "int8"),
+    ],
+)
+def test_values_between_convolutions_stay(ops: str, chip: str, mode: str, tmp_path: Path) -> None:
+    path = tmp_path / "net.onnx"
+    path.write_bytes(network(BETWEEN[ops], 200))
+    session = Session(chip=chip, quantize=mode)
+    module = session.transform(path)
+    x = np.random.default_rng(1).uniform(-1, 1, (1, CHANNELS, 200)).astype(np.float32)
+    np.savez(tmp_path / "samples.npz", x=x)
+    options = {"tune_num": 0, "bias_num": 0}
+    table = session.calibrate(module, dataset=tmp_path / "samples.npz", options=options) if mode == "int8" else None
+    final, data, *_ = session.build(module, table)
+    [wanted] = Interpreter(final).run({"x": x}).values()
+    loaded = session.chip.load(data)
+    [got] = loaded.run({"x": x}).values()  # hazards are errors
+    limit = {"int8": 0, "f16": 2**-9, "f32": 2**-20}[mode] * float(np.ptp(wanted))
+    assert np.abs(got.reshape(-1).astype(np.float64) - wanted.reshape(-1)).max() <= limit
+    [profile, *_] = session.chip.profiles
+    commands = [entry.command.instruction for entry in loaded.timeline(profile).entries]
+    written = sum(loaded.ddr_bytes(command)[1] for command in commands)
+    assert written <= got.size * got.itemsize, "only the result leaves local memory"
