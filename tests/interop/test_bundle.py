@@ -191,9 +191,10 @@ def test_pictures_and_frames_reach_the_network(chip: str, fused: Sequence[str], 
 
 
 @pytest.mark.parametrize(
-    ("chip", "mode", "post"), [("bm1684x", "f16", "yolov8-seg"), ("cv181x", "bf16", "yolov8-pose")]
+    ("chip", "mode", "post"),
+    [("bm1684x", "f16", "yolov8-seg"), ("cv181x", "bf16", "yolov8-pose"), ("bm1684x", "f16", "yolov8-obb")],
 )
-def test_masks_and_points_are_those_of_tpuc_run(chip: str, mode: str, post: str, tmp_path: Path) -> None:
+def test_masks_points_and_rotated_boxes_are_those_of_tpuc_run(chip: str, mode: str, post: str, tmp_path: Path) -> None:
     """In pixels of the picture in C++, and in those of the input in Python, which knows no picture."""
     pixels = np.random.default_rng(5).integers(0, 256, (70, 90, 3), np.uint8)
     Image.fromarray(pixels).save(tmp_path / "a.ppm")

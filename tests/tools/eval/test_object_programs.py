@@ -1,4 +1,4 @@
-"""Programs of a deployment folder print the masks and points that `tpuc run` finds."""
+"""Programs of a deployment folder print the masks, points, and rotated boxes that `tpuc run` finds."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tpuc_eval.protocols import Detections, Sample
 from tpuc_images.placing import Placement
 
 from tests.tools.eval.test_fused_boxes import IMAGE, SIZE, Heads
-from tests.tools.eval.test_yolo_tasks import HALF, TASKS
+from tests.tools.eval.test_yolo_tasks import HALF, MASKS, POINTS, TASKS
 
 DRIVER = """
 #include "network.hpp"
@@ -43,13 +43,29 @@ int main() {
 """
 WHOLE = Sample(({},), Placement(SIZE, SIZE, (1.0, 1.0), (0.0, 0.0)))
 """The input itself."""
-CHIPS = {"yolov8-seg": ("cv181x", "bf16", "cvimodel"), "yolov8-pose": ("bm1684x", "f16", "bmodel")}
+CV181X, BM1684X = ("cv181x", "bf16", "cvimodel"), ("bm1684x", "f16", "bmodel")
+CHIPS = {"yolov8-seg": CV181X, "yolov8-pose": BM1684X, "yolov8-obb": CV181X}
 
 
-def bundle(name: str, folder: Path) -> tuple[Path, Mapping[str, NDArray[Any]]]:
+def rows(heads: Heads, name: str) -> Sequence[str]:
+    """Ten objects that the network has chosen, of two classes: box, score, class, and further values."""
+    numbers = np.random.default_rng(6)
+    centers, sides = numbers.uniform(10, 30, (10, 2)), numbers.uniform(4, 20, (10, 2))
+    boxes = [centers, sides] if name == "yolov8-obb" else [centers - sides / 2, centers + sides / 2]
+    count = {"yolov8-seg": MASKS, "yolov8-pose": POINTS, "yolov8-obb": 1}[name]
+    more = numbers.uniform(-1, 1, (10, count)) * (30 if name == "yolov8-pose" else 1)
+    scores = np.linspace(0.5, 0.95, 10)[:, None]
+    table = np.concatenate([*boxes, scores, np.arange(10)[:, None] % 2, more], axis=1, dtype=np.float32)
+    image = heads.op("ReduceMean", heads.op("Mul", "image zero", "nothing"), "none", axes=[1, 2, 3], keepdims=0)
+    heads.constant("zero", np.zeros((1, 1, 1, 1), np.float32))
+    output = heads.op("Add", f"{heads.constant('table', table[None])} {image}", "rows")
+    return [output, *([heads.map("prototypes", MASKS, 4)] if name == "yolov8-seg" else [])]
+
+
+def bundle(name: str, folder: Path, *, is_chosen: bool) -> tuple[Path, Mapping[str, NDArray[Any]]]:
     """A deployment folder, and what the simulator gives."""
-    heads, (chip, mode, suffix) = Heads(), CHIPS[name]
-    network = heads.save(folder / "net.onnx", TASKS[name](heads))
+    heads, (chip, mode, suffix) = Heads(), BM1684X if is_chosen and name != "yolov8-pose" else CHIPS[name]
+    network = heads.save(folder / "net.onnx", rows(heads, name) if is_chosen else TASKS[name](heads))
     given = ["compile", str(network), "--chip", chip, "--quantize", mode, "--post", f"{name}{{score=0.6}}"]
     file = folder / f"net.{suffix}"
     assert main([*given, "-o", str(file), "--bundle", str(folder / "out")]) == 0
@@ -72,7 +88,8 @@ def check(lines: Sequence[str], wanted: Detections) -> None:
     found = objects(lines)
     assert len(found) == min(5, len(wanted.scores)) > 2
     for place, (numbers, more) in enumerate(found):
-        values = [wanted.classes[place], wanted.scores[place], *wanted.boxes[place]]
+        ends = wanted.boxes[place] if wanted.corners is None else wanted.corners[place].reshape(-1)
+        values = [wanted.classes[place], wanted.scores[place], *ends]
         np.testing.assert_allclose(numbers, values, rtol=1e-6, atol=1e-5)
         if wanted.points is not None:
             points = [[float(word) for word in line.split()] for line in more]
@@ -81,9 +98,12 @@ def check(lines: Sequence[str], wanted: Detections) -> None:
             assert more[0].split()[2] == str(wanted.masks[place].pixels.sum())
 
 
+@pytest.mark.parametrize("is_chosen", [False, True], ids=["columns", "rows"])
 @pytest.mark.parametrize("name", list(CHIPS))
-def test_both_programs_choose_what_tpuc_run_chooses(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder, outputs = bundle(name, tmp_path)
+def test_both_programs_choose_what_tpuc_run_chooses(
+    name: str, is_chosen: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, outputs = bundle(name, tmp_path, is_chosen=is_chosen)
     task = replace(configured(Registry(), "tpuc.postprocess", f"{name}{{score=0.6}}"), every_class=False)
     monkeypatch.syspath_prepend(str(folder))
     try:

@@ -25,7 +25,7 @@ from tpuc_eval.tail import Tail
 
 SEEN = 0.5
 """Confidence from which a keypoint is shown."""
-_CHOSEN = 6
+CHOSEN = 6
 """Columns of a detection chosen by the network: four for the box, score, class."""
 _ROUNDED = 0.02
 """Tolerance for probabilities after 8-bit quantization."""
@@ -81,7 +81,7 @@ class YoloTask(Detector):
         if not self.fits(tail.shapes, tail.sample) or more is None or len(rows) != 1:
             return False
         (whole,) = rows
-        if whole.tensor.dims[2] == _CHOSEN + more and whole.tensor.dims[1] != cell_count(tail.size):
+        if whole.tensor.dims[2] == CHOSEN + more and whole.tensor.dims[1] != cell_count(tail.size):
             return True
         kinds = row_kinds(tail, whole)
         return kinds is None or kinds[1] == more
@@ -95,7 +95,7 @@ class YoloTask(Detector):
             return None
         if all(shape[2] == count for shape in rows):
             return False if sum(shape[1] for shape in rows) > 4 + more else None
-        return True if len(rows) == 1 and rows[0][2] == _CHOSEN + more and rows[0][1] != count else None
+        return True if len(rows) == 1 and rows[0][2] == CHOSEN + more and rows[0][1] != count else None
 
     def _found(self, outputs: Outputs, size: tuple[int, int]) -> Found:
         heads = [head for head in only_row(outputs) if head.ndim == 2]
@@ -113,7 +113,7 @@ class YoloTask(Detector):
         rows = heads[0][heads[0][:, 4] > self.score]
         rows = rows[np.argsort(-rows[:, 4], kind="stable")][: self.keep]
         choice = Choice(np.arange(len(rows)), rows[:, 5].astype(np.int64), rows[:, 4])
-        return Found(rows[:, :4], rows[:, 4:5], rows[:, _CHOSEN:], choice)
+        return Found(rows[:, :4], rows[:, 4:5], rows[:, CHOSEN:], choice)
 
     def __call__(self, outputs: Outputs, sample: Sample) -> Detections:
         place = placement_of(self.name, sample)
