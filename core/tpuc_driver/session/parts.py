@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -82,8 +82,9 @@ class PartsCompiler:
             if path.exists() and not (path.is_file() and path.read_bytes() == content):
                 raise UsageError(f"{path}: this file is not from this model; compile into another folder.")
         finished: list[Finished] = []
+        plans: dict[Hashable, Any] = {}
         for _, group in groupby(parts, lambda part: part.group):
-            finished += self._group(list(group))
+            finished += self._group(list(group), SharedConstants(plans=plans))
         chip = self.configuration.chip
         data = chip.combine([one.built.data for one in finished])
         described = {one.built.module.name: one.description for one in finished}
@@ -103,8 +104,7 @@ class PartsCompiler:
                 "hold one; choose another chip."
             )
 
-    def _group(self, parts: Sequence[NetworkPart]) -> list[Finished]:
-        shared = SharedConstants()
+    def _group(self, parts: Sequence[NetworkPart], shared: SharedConstants) -> list[Finished]:
         steps: list[tuple[Module, DeploySettings]] = []
         for part in parts:
             self.optimize(part.module)

@@ -296,7 +296,7 @@ def build(configuration: Configuration, module: Module, recipe: Recipe) -> Built
     if recipe.after_lowering is not None:
         recipe.after_lowering(lowered.module)
     configuration.keep(lowered.module, f"{tag}_tpu", recipe.keep_in)
-    planned = plan(configuration, lowered, None if recipe.constants is None else recipe.constants.image)
+    planned = plan(configuration, lowered, recipe.constants)
     configuration.keep(planned.module, f"{tag}_final")
     built, constants = emit(configuration, planned)
     if recipe.constants is not None and constants is not None:

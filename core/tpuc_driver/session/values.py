@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -23,9 +23,10 @@ Shapes: TypeAlias = Sequence[Sequence[int]]
 
 @dataclass
 class SharedConstants:
-    """Constants shared by compilations of one network for several shapes; each adds its own."""
+    """Constants shared by compilations of one network for several shapes, and plans by structure; each adds its own."""
 
     image: ConstantImage = field(default_factory=ConstantImage)
+    plans: dict[Hashable, Any] = field(default_factory=dict[Hashable, Any])
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tpuc.api import Module, Pass, PassContext
+from tpuc_driver.api.planning import PLANS
 from tpuc_lower.target.kernels import chip_of
 
 from tpuc_plan.images import adopt, plan_by_images
 from tpuc_plan.module_planner import ModulePlanner
 from tpuc_plan.regions.region_planner import FIRST_FIT, STREAMED
+from tpuc_plan.structure import structure_of
+from tpuc_plan.tasks.plan import Plan
 
 USUAL_LEVEL = 2
 """Value of `opt` if neither the pass nor the session sets one."""
@@ -36,6 +39,8 @@ class GroupLayers(Pass):
     (`stripes`). 3: the fastest of many plans. 0: the session's level, 2 if it has none; if the session's level is 0,
     nothing is resident, so planning takes little time and shows whether every op can be compiled.
 
+    Networks of equal structure in one session, such as the blocks of a language model, are planned once.
+
     Tests of kernels set `tilings` in the context, tile sizes by op name and axis; nothing is resident then.
     """
 
@@ -51,10 +56,21 @@ class GroupLayers(Pass):
         if tilings:
             plan = ModulePlanner(module, context, chip, STREAMED).with_tilings(tilings)
         else:
-            planner = ModulePlanner(module, context, chip, level)
-            plan = planner.run()
-            if (found := plan_by_images(planner, plan, context) if level > FIRST_FIT else None) is not None:
-                adopt(module, found[0])
-                plan = found[1]
+            plan = _planned(module, context, ModulePlanner(module, context, chip, level))
         plan.write(module)
         return True
+
+
+def _planned(module: Module, context: PassContext, planner: ModulePlanner) -> Plan:
+    """Return the fastest plan, and give the module the form that it is for."""
+    known, structure = context.find(PLANS, {}), structure_of(module)
+    if structure is not None and (plan := known.get((planner.level, structure))) is not None:
+        return plan
+    plan = planner.run()
+    found = plan_by_images(planner, plan, context) if planner.level > FIRST_FIT else None
+    if found is not None:
+        adopt(module, found[0])
+        return found[1]
+    if structure is not None:
+        known[planner.level, structure] = plan
+    return plan
