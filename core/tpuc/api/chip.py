@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, TypeAlias
 
 from tpuc.api.kernel import DdrTensor, HostArgument, LocalBlock, LocalTensor, Shape4
 from tpuc.errors import Unsupported, UsageError
@@ -209,9 +209,7 @@ class LmemModel(ABC):
 
 
 class Assembler(Recorder):
-    """Base of a chip's assembler. Kernels receive the chip's own subclass; the scheduler uses only the methods
-    below.
-    """
+    """Base of a chip's assembler. Kernels receive the chip's own subclass; the scheduler uses only these methods."""
 
     def load(self, target: LocalTensor, source: DdrTensor) -> None:
         """Copy part of a DDR tensor into LMEM (same extents)."""
@@ -291,9 +289,7 @@ class LoadedModel(ABC):
     is_trusted: bool = False
     """The user vouches for code in the file. Irrelevant where a file runs only in the simulator."""
     inner_tensors: Sequence[TensorInfo] = ()
-    """Named tensors in DDR other than inputs and outputs, in network order. Several may share an address, one after the
-    other.
-    """
+    """Named tensors in DDR other than inputs and outputs, in network order. Several may share an address in turn."""
     states: Sequence[State] = ()
     """Values that `run` keeps for the next run; they are neither `inputs` nor `outputs`."""
 
@@ -481,6 +477,10 @@ class Chip(ABC):
         raise Unsupported(
             f"files for chip '{self.description.name}' hold one network each and cannot be combined; keep them separate"
         )
+
+    def combine_parts(self, files: Iterable[bytes], rest: BinaryIO) -> bytes:
+        """Like `combine` for different networks, one in memory at a time: returns the start, writes the `rest`."""
+        return self.combine([*files])
 
     def extract(self, data: bytes) -> Sequence[tuple[str, bytes]]:
         """One file for each network in `networks`, with its name. Default: the file itself."""

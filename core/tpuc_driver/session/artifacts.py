@@ -71,8 +71,7 @@ def write_artifact(chip: Chip, path: Path, data: bytes, *networks: Description) 
 def artifact_files(chip: Chip, path: Path, data: bytes, *networks: Description) -> Mapping[Path, bytes]:
     """Return the files that `write_artifact` writes, with their contents."""
     if chip.allows_trailer:
-        is_known = any(one.is_for_users or one.layers or one.calibrated_on for one in networks)
-        return {path: data + (_trailer(networks) if is_known else b"")}
+        return {path: data + trailer_of(networks)}
     files = {path: data}
     is_folder = False
     if isinstance(chip, FunctionChip) and names_folder(chip, path):
@@ -110,7 +109,10 @@ def _side_file(path: Path, is_folder: bool) -> Path:
     return path / "inputs.json" if is_folder else path.with_name(f"{path.name}.inputs.json")
 
 
-def _trailer(networks: Sequence[Description]) -> bytes:
+def trailer_of(networks: Sequence[Description]) -> bytes:
+    """Return what follows compiled bytes where the container tolerates it; nothing if there is nothing to state."""
+    if not any(one.is_for_users or one.layers or one.calibrated_on for one in networks):
+        return b""
     text = _text(networks)
     return text + _END.pack(len(text), _MAGIC)
 

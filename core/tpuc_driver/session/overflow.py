@@ -27,6 +27,8 @@ MOST_SAMPLES = 8
 _FLOAT_MODES = ("f32", "f16", "bf16")
 _SHOWN = 4
 """Number of names in a message, the largest values first."""
+_PART = 1 << 18
+"""Numbers of an array that are looked at together."""
 _CONSTANT_FIELD = "const_val"
 """Suffix of op fields that hold a constant operand."""
 
@@ -161,7 +163,7 @@ def _weight(tpu: Module, top: Module, sources: Mapping[str, Operation], value: V
     if not has_less_than_f32(type.storage):
         return []
     limit = limit_of(type.storage)
-    if not (np.abs(as_stored(tpu.weights[value.name], type).astype(np.float32)) >= limit).any():
+    if not _reaches(as_stored(tpu.weights[value.name], type), limit):
         return []
     readers = [user for user, _ in value.uses] or [None]
     name = value.name if readers[0] is None else readers[0].name
@@ -170,6 +172,13 @@ def _weight(tpu: Module, top: Module, sources: Mapping[str, Operation], value: V
     numbers = [] if source is None else [number for number in _held(source.op, _fields(source)) if number < math.inf]
     largest = max((*map(_finite, given), *numbers), default=0.0)
     return [Overflow("weights of", name, type.storage, largest, True)] if largest > limit else []
+
+
+def _reaches(array: Array, limit: float) -> bool:
+    """Return whether a magnitude is `limit` or more; a part of the array at a time is held as float32."""
+    flat = array.reshape(-1)
+    parts = (flat[first : first + _PART].astype(np.float32) for first in range(0, flat.size, _PART))
+    return any((np.abs(part) >= limit).any() for part in parts)
 
 
 def _constants(module: Module, operations: Iterable[Operation]) -> list[Array]:

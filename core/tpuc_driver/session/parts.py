@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+import os
+import shutil
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryFile
+from typing import Any, BinaryIO
 
 from tpuc.api.chip import FLOAT_MODES, Chip
 from tpuc.api.frontend import NetworkPart
@@ -15,7 +18,7 @@ from tpuc.errors import Unsupported, UsageError, visible_lines
 from tpuc.files import write_all
 from tpuc.ir import Module
 
-from tpuc_driver.session.artifacts import Description, artifact_files
+from tpuc_driver.session.artifacts import Description, artifact_files, trailer_of
 from tpuc_driver.session.boundary import Boundary
 from tpuc_driver.session.configuration import Configuration
 from tpuc_driver.session.reports import CompileReport
@@ -27,6 +30,8 @@ SINGLE = (
     *("post", "output_names", "input_names", "fixed_inputs", "preprocess"),
 )
 """Settings that make sense for one network only."""
+_COPIED = 1 << 20
+"""Bytes that are copied at once."""
 
 
 @dataclass(frozen=True)
@@ -81,19 +86,19 @@ class PartsCompiler:
         for path, content in beside.items():
             if path.exists() and not (path.is_file() and path.read_bytes() == content):
                 raise UsageError(f"{path}: this file is not from this model; compile into another folder.")
-        finished: list[Finished] = []
+        output = _Output(self, parts)
+        if self.configuration.chip.allows_trailer:
+            write_all({self.model: output.write, **beside})
+        else:
+            write_all({**output.files(), **beside})
+        self.configuration.registry.hooks.hook.artifact_written(path=self.model, kind="model")
+        return self._report(output.reports, output.size)
+
+    def compiled(self, parts: Iterable[NetworkPart]) -> Iterator[tuple[bytes, Description, CompileReport]]:
+        """Yield the file of each network, its description, and the report on it."""
         plans: dict[Hashable, Any] = {}
         for _, group in groupby(parts, lambda part: part.group):
-            finished += self._group(list(group), SharedConstants(plans=plans))
-        chip = self.configuration.chip
-        data = chip.combine([one.built.data for one in finished])
-        described = {one.built.module.name: one.description for one in finished}
-        entries = chip.networks(data)
-        files = artifact_files(chip, self.model, data, *(described.get(one.name, Description()) for one in entries))
-        write_all({**files, **beside})
-        self.configuration.registry.hooks.hook.artifact_written(path=self.model, kind="model")
-        reports = tuple(one.report for one in finished)
-        return self._report(reports, len(data))
+            yield from self._group([*group], SharedConstants(plans=plans))
 
     def _check_chip(self) -> None:
         """Raise Unsupported for a chip whose files hold one network."""
@@ -104,15 +109,17 @@ class PartsCompiler:
                 "hold one; choose another chip."
             )
 
-    def _group(self, parts: Sequence[NetworkPart], shared: SharedConstants) -> list[Finished]:
+    def _group(
+        self, parts: Sequence[NetworkPart], shared: SharedConstants
+    ) -> Iterator[tuple[bytes, Description, CompileReport]]:
         steps: list[tuple[Module, DeploySettings]] = []
         for part in parts:
             self.optimize(part.module)
             steps.append((part.module, DeploySettings(boundary=self._boundary(part), constants=shared)))
         for module, step in steps[:-1]:  # the last one knows the constants of all others
             self.build(module, step)
-        done = [self.finish(module, step) for module, step in reversed(steps)]
-        return done[::-1]
+        done = [_kept(self.finish(module, step)) for module, step in reversed(steps)]
+        yield from reversed(done)
 
     def _boundary(self, part: NetworkPart) -> Boundary:
         mode = self.configuration.mode_for(part.module)
@@ -134,3 +141,42 @@ class PartsCompiler:
         fields |= {"inputs": (), "outputs": (), "memory_plan": None, "network": self.model.stem}
         fields |= {"seconds": dict(self.configuration.clock.seconds)}
         return PartsReport(**fields, parts=tuple(parts))
+
+
+def _kept(one: Finished) -> tuple[bytes, Description, CompileReport]:
+    """Return what is needed of a network until the file is complete; modules and simulators take memory."""
+    return one.built.data, one.description, one.report
+
+
+class _Output:
+    """The compiled file of a model, written while its networks are compiled."""
+
+    def __init__(self, compiler: PartsCompiler, parts: Iterable[NetworkPart]) -> None:
+        self._compiler, self._parts = compiler, parts
+        self._descriptions: list[Description] = []
+        self.reports: list[CompileReport] = []
+        self.size = 0
+
+    def write(self, stream: BinaryIO) -> None:
+        """Write the file. Constants, which follow all else, wait in a file of their own on the same disk."""
+        folder = self._compiler.model.parent
+        with TemporaryFile(dir=folder if os.access(folder, os.W_OK) else None) as rest:
+            start = self._compiler.configuration.chip.combine_parts(self._networks(), rest)
+            self.size = len(start) + rest.tell()
+            stream.write(start)
+            rest.seek(0)
+            shutil.copyfileobj(rest, stream, _COPIED)
+        stream.write(trailer_of(self._descriptions))
+
+    def files(self) -> Mapping[Path, bytes]:
+        """Return the file, and its metadata beside it."""
+        chip = self._compiler.configuration.chip
+        data = chip.combine([*self._networks()])
+        self.size = len(data)
+        return artifact_files(chip, self._compiler.model, data, *self._descriptions)
+
+    def _networks(self) -> Iterator[bytes]:
+        for data, description, report in self._compiler.compiled(self._parts):
+            self._descriptions.append(description)
+            self.reports.append(report)
+            yield data

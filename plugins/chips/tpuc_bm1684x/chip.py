@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from tpuc.api import (
     Assembler,
@@ -112,6 +112,11 @@ class Bm1684x(Chip):
         from tpuc_bm1684x.container.combining import combine
 
         return combine(files, self.target.file_chip)
+
+    def combine_parts(self, files: Iterable[bytes], rest: BinaryIO) -> bytes:
+        from tpuc_bm1684x.container.combining import combine_parts
+
+        return combine_parts(files, rest, self.target.file_chip)
 
     def extract(self, data: bytes) -> Sequence[tuple[str, bytes]]:
         from tpuc_bm1684x.container.combining import extract

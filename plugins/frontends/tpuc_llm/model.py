@@ -147,11 +147,8 @@ class LanguageModel:
 
         Networks of one `group` share constants. States, keys, values and masks are stored as the mode's floats.
         """
-        table = self.family.embedding(self.checkpoint)
-        for name, tokens in (("embedding", self.length), ("embedding_cache", 1)):
-            module = embedding_network(self.source, name, table, tokens)
-            yield NetworkPart(module, ("i32",), (MODE,), "embedding")
-        norm, _ = self.family.head(self.checkpoint)
+        yield from self._embedding_parts()
+        norm = self.family.head(self.checkpoint)[0]
         for index, weights in enumerate(self.blocks()):
             last = norm if index == self.shape.layers - 1 else None
             for decode in (False, True):
@@ -162,6 +159,12 @@ class LanguageModel:
                 given = (MODE, "i32", *(MODE,) * (3 if decode else 1))
                 yield NetworkPart(module, given, (MODE,) * 3, f"block {index}")
         yield NetworkPart(head_network(self.source, self.shape, self.head()[1]), (MODE,), ("f32",), "head")
+
+    def _embedding_parts(self) -> Iterator[NetworkPart]:
+        table = self.family.embedding(self.checkpoint)
+        for name, tokens in (("embedding", self.length), ("embedding_cache", 1)):
+            module = embedding_network(self.source, name, table, tokens)
+            yield NetworkPart(module, ("i32",), (MODE,), "embedding")
 
     def whole(self) -> Module:
         """Return one network from token ids [1, S] to logits [1, S, vocabulary]; later tokens are not seen."""

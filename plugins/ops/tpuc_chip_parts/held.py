@@ -9,6 +9,9 @@ import numpy as np
 from tpuc.api import ScalarType, numpy_dtype
 from tpuc_ops.arrays import Array
 
+_PART = 1 << 18
+"""Numbers that are rounded together, to stay in the processor's cache."""
+
 
 @functools.cache
 def largest(element: ScalarType) -> float:
@@ -21,13 +24,18 @@ def held(array: Array, element: ScalarType, *, has_infinity: bool = True) -> Arr
     never infinite, because 0 times infinity is NaN. Infinities stay where the chip supports them; elsewhere they
     become the largest number, too.
     """
-    limit = largest(element)
+    limit, dtype = largest(element), numpy_dtype(element)
     wide = array.astype(np.float32) if array.dtype.kind != "f" or array.dtype.itemsize < 4 else array
-    near = np.clip(wide, -limit, limit)
-    if has_infinity:
-        infinite = np.isinf(wide)
-        near = np.where(infinite, wide, near) if infinite.any() else near
-    return near.astype(np.float32, copy=False).astype(numpy_dtype(element), copy=False)
+    result = np.empty(wide.shape, dtype)
+    given, rounded = wide.reshape(-1), result.reshape(-1)
+    for first in range(0, given.size, _PART):
+        part = given[first : first + _PART]
+        near = np.clip(part, -limit, limit)
+        if has_infinity:
+            infinite = np.isinf(part)
+            near = np.where(infinite, part, near) if infinite.any() else near
+        rounded[first : first + _PART] = near.astype(np.float32, copy=False).astype(dtype, copy=False)
+    return result
 
 
 def held_number(value: float, element: ScalarType, *, has_infinity: bool = True) -> float:

@@ -108,14 +108,15 @@ def _layout(module: Module, context: PassContext, host_calls: tuple[HostCall, ..
             image[start : start + data.size] = data
             places[digest_of(data)] = start
     write_first_values(module, image, base)
-    context.leave(CONSTANTS, ConstantImage(image.tobytes(), places))
+    constants = ConstantImage(image.tobytes(), places)
+    context.leave(CONSTANTS, constants)
     given, outputs = visible_ends(module)
     inputs = [one.defining for one in given if one.defining is not None]
     return CompiledLayout(
         name=module.name,
         inputs=tuple(replace(_info(o.result), rounds_evenly=rounds_evenly(o.op), frame=frame_of(o)) for o in inputs),
         outputs=tuple(map(_info, outputs)),
-        weights=image.tobytes(),
+        weights=constants.data,
         weights_address=base,
         activations_address=_number(module, "module.neuron_addr"),
         activations_bytes=_number(module, "module.neuron_size"),

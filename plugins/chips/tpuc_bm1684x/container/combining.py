@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import groupby
+from typing import BinaryIO
 
 from tpuc.api import Unsupported, UsageError
 from tpuc_chip_parts.flatbuffer import check_rewritable
 
-from tpuc_bm1684x.container.model import CHIP, BModel, Net, Stage
+from tpuc_bm1684x.container.model import CHIP, BModel, ModelWriter, Net, Stage
 
 
 def stages(model: BModel) -> Iterator[tuple[Net, int]]:
@@ -29,6 +31,33 @@ def combine(files: Sequence[bytes], chip: str = CHIP) -> bytes:
         _check(before, net)
         nets[net.name] = replace(before, stages=_largest_first((*before.stages, *net.stages)))
     return replace(models[0], nets=tuple(nets.values())).to_bytes()
+
+
+def combine_parts(files: Iterable[bytes], rest: BinaryIO, chip: str = CHIP) -> bytes:
+    """Write the sections of all files, taken one after another, to `rest`, and return what stands before them: together
+    the bytes of `combine`. Sets of shapes of one network come one after another.
+
+    Raises UsageError for two networks with the same name and shapes, or the same name with others in between.
+    """
+    writer, shell, seen = ModelWriter(rest), BModel(()), set[str]()
+
+    def nets() -> Iterator[Net]:
+        nonlocal shell
+        for data in files:
+            model = BModel.from_bytes(data, chip)
+            shell = replace(model, nets=())
+            yield from model.nets
+
+    for name, group in groupby(nets(), lambda net: net.name):
+        if name in seen:
+            raise UsageError(f"two networks have the name '{name}'; compile one of them under another name.")
+        seen.add(name)
+        whole = next(group)
+        for net in group:
+            _check(whole, net)
+            whole = replace(whole, stages=_largest_first((*whole.stages, *net.stages)))
+        writer.add(whole)
+    return writer.start(shell)
 
 
 def extract(data: bytes, chip: str = CHIP) -> list[tuple[str, bytes]]:

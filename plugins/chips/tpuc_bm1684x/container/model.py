@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import enum
 import hashlib
+import io
 import math
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, BinaryIO
 
 from tpuc.api import CorruptFile, Unsupported
 from tpuc_chip_parts.files import FileType
@@ -168,19 +169,11 @@ class BModel:
 
     def to_bytes(self) -> bytes:
         """Encode the file."""
-        area = _BinaryArea()
-        record = {
-            "type": "B",
-            "version": self.version,
-            "time": self.time,
-            "chip": self.chip,
-            "net": [_net_record(net, area) for net in self.nets],
-            "neuron_size": max((stage.context_bytes for net in self.nets for stage in net.stages), default=0),
-            "device_num": 1,
-        }
-        block = _schema().write(record, "Model")
-        block += bytes(-(HEADER.size + len(block)) % SECTION_BYTES)
-        return HEADER.pack(MAGIC, HEADER.size, len(block), len(area.data)) + block + bytes(area.data)
+        area = io.BytesIO()
+        writer = ModelWriter(area)
+        for net in self.nets:
+            writer.add(net)
+        return writer.start(self) + area.getbuffer()
 
     @classmethod
     def from_bytes(cls, data: bytes, expected: str = CHIP) -> BModel:
@@ -207,19 +200,53 @@ class BModel:
 # -- writing -----------------------------------------------------------------------------------------------------------
 
 
+class ModelWriter:
+    """Writes the networks of a file one after another: their sections to `area`, which follows all else in a file."""
+
+    def __init__(self, area: BinaryIO) -> None:
+        self._area = _BinaryArea(area)
+        self._records: list[Record] = []
+        self._largest = 0
+
+    def add(self, net: Net) -> None:
+        """Write the sections of a network."""
+        self._records.append(_net_record(net, self._area))
+        self._largest = max([self._largest, *(stage.context_bytes for stage in net.stages)])
+
+    def start(self, model: BModel) -> bytes:
+        """Return what stands before the area in a file of the chip, version, and time of `model`."""
+        record = {
+            "type": "B",
+            "version": model.version,
+            "time": model.time,
+            "chip": model.chip,
+            "net": self._records,
+            "neuron_size": self._largest,
+            "device_num": 1,
+        }
+        block = _schema().write(record, "Model")
+        block += bytes(-(HEADER.size + len(block)) % SECTION_BYTES)
+        return HEADER.pack(MAGIC, HEADER.size, len(block), self._area.size) + block
+
+
 @dataclass
 class _BinaryArea:
-    """Collect padded sections; equal sections are stored once."""
+    """Write padded sections; equal sections are stored once."""
 
-    data: bytearray = field(default_factory=bytearray)
+    output: BinaryIO
+    size: int = 0
     known: dict[bytes, tuple[int, int]] = field(default_factory=dict[bytes, tuple[int, int]])
 
     def add(self, section: bytes) -> tuple[int, int]:
         """Add a section; return its (start, size)."""
-        if section not in self.known:
-            self.known[section] = (len(self.data), len(section))
-            self.data += section + bytes(-len(section) % SECTION_BYTES)
-        return self.known[section]
+        digest = hashlib.blake2b(section).digest()
+        if digest not in self.known:
+            self.known[digest] = (self.size, len(section))
+            filler = bytes(-len(section) % SECTION_BYTES)
+            self.output.write(section)
+            self.output.write(filler)
+            self.size += len(section) + len(filler)
+        return self.known[digest]
 
 
 def _net_record(net: Net, area: _BinaryArea) -> Record:

@@ -66,10 +66,9 @@ def rounded(value: float, mode: str) -> float:
 
 def float_weight(build: LoweringBuilder, suffix: str, array: Array, mode: str) -> Value:
     """Create a constant in the float type of a mode; files store 16-bit floats as raw integers."""
-    plain = array.astype(np.float32)
     if mode == "f32":
-        return build.weight(suffix, plain)
-    narrow = held(plain, ScalarType(mode))
+        return build.weight(suffix, array.astype(np.float32))
+    narrow = held(np.asarray(array, np.float32), ScalarType(mode))
     return build.weight(f"{suffix}_{mode}", narrow.view(np.uint16), mode)
 
 
