@@ -52,8 +52,8 @@ def combine_parts(files: Iterable[bytes], rest: BinaryIO, chip: str = CHIP) -> b
         if name in seen:
             raise UsageError(f"two networks have the name '{name}'; compile one of them under another name.")
         seen.add(name)
-        whole = next(group)
-        for net in group:
+        whole, *others = group
+        for net in others:
             _check(whole, net)
             whole = replace(whole, stages=_largest_first((*whole.stages, *net.stages)))
         writer.add(whole)
