@@ -1,6 +1,7 @@
-"""Cycles of networks on BM1684X by the vendor's own timing code, beside our model's and the vendor's compiler's.
+"""Cycles of networks by the vendor's own timing code, beside our model's and the vendor's compiler's.
 
-python benchmarks/clock.py --oracle DIR [--model-data DIR] [--mode MODE ...] [--batch N ...] [--keep DIR] [NAME ...]
+python benchmarks/clock.py --oracle DIR [--chip bm1684x|cv186x] [--model-data DIR] [--mode MODE ...] [--batch N ...]
+    [--keep DIR] [NAME ...]
 
 For each network, mode and batch: commands, how many the clock times, how many of these have our cost, the totals of
 both, their ratio, and the ratio to the vendor's compiler where its cycles are known (batch 1). At the end the geometric
@@ -32,6 +33,7 @@ from benchmarks import traffic
 from benchmarks.transformers import TRANSFORMERS as PLAIN
 from benchmarks.windows import Stage
 from tests.chips.bm1684x.timing.vendor import vendor_clock
+from tests.chips.bm1688.timing.vendor import Clock
 
 TRANSFORMERS = {**PLAIN, "swin": Stage.images}
 TOTAL, EQUAL, UNTIMED = 0.01, 0.995, 0.02
@@ -39,8 +41,12 @@ TOTAL, EQUAL, UNTIMED = 0.01, 0.995, 0.02
 
 
 @contextmanager
-def clock(oracle: Path) -> Iterator[Any]:
+def clock(oracle: Path, chip: str = "bm1684x") -> Iterator[Any]:
     """The vendor's clock: a function from a file to its report."""
+    if chip != "bm1684x":
+        with Clock(oracle) as second:
+            yield lambda path: second.report(path, 5)
+        return
     module = vendor_clock(oracle)
     with module.Vendor() as vendor:
         yield lambda path: module.clock(path, vendor, 5)
@@ -55,12 +61,12 @@ def network_file(name: str, data: Path | None, folder: Path, batch: int) -> Path
     return path
 
 
-def row(name: str, mode: str, batch: int, report: Any) -> tuple[str, float | None, bool]:
+def row(name: str, chip: str, mode: str, batch: int, report: Any) -> tuple[str, float | None, bool]:
     """A line of the table, the ratio to the vendor's compiler, and whether the clock agrees."""
     commands, untimed = report.sum("commands"), report.sum("untimed")
     equal = report.sum("equal") / max(1, commands - untimed)
     good = abs(report.ratio - 1) <= TOTAL and equal >= EQUAL and report.untimed_share <= UNTIMED
-    peer = traffic.VENDOR.get(name, {}).get(f"bm1684x {mode}") if batch == 1 else None
+    peer = traffic.VENDOR.get(name, {}).get(f"{chip} {mode}") if batch == 1 else None
     ratio = report.vendor_total / peer if peer else None
     text = (
         f"{name:22} {mode:5} {batch:5} {commands:8} {100 * (1 - untimed / commands):6.2f} {100 * equal:7.2f} "
@@ -73,6 +79,7 @@ def row(name: str, mode: str, batch: int, report: Any) -> tuple[str, float | Non
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--oracle", type=Path, required=True)
+    parser.add_argument("--chip", choices=("bm1684x", "cv186x"), default="bm1684x")
     parser.add_argument("--model-data", type=Path)
     parser.add_argument("--mode", action="append", choices=("int8", "f16", "f32", "bf16"))
     parser.add_argument("--batch", type=int, action="append")
@@ -83,7 +90,7 @@ def main() -> None:
     ratios: defaultdict[str, list[float]] = defaultdict(list)
     bad = 0
     print(f"{'network':22} mode  batch commands  timed   equal        model       vendor   ratio    peer")
-    with tempfile.TemporaryDirectory() as text, clock(arguments.oracle) as measure:
+    with tempfile.TemporaryDirectory() as text, clock(arguments.oracle, arguments.chip) as measure:
         folder = arguments.keep or Path(text)
         for name in arguments.names:
             for batch in arguments.batch or [1]:
@@ -91,12 +98,12 @@ def main() -> None:
                 for mode in arguments.mode or ["int8", "f16"]:
                     file = folder / f"{name}_{mode}_{batch}.bmodel"
                     try:
-                        file.write_bytes(traffic.compiled(name, path, "bm1684x", mode, Path(text), batch)[1].data)
+                        file.write_bytes(traffic.compiled(name, path, arguments.chip, mode, Path(text), batch)[1].data)
                     except TpucError as error:
                         print(f"{name:22} {mode:5} {batch:5} {error}", flush=True)
                         continue
                     report = measure(file)
-                    line, ratio, good = row(name, mode, batch, report)
+                    line, ratio, good = row(name, arguments.chip, mode, batch, report)
                     print(line, flush=True)
                     bad += not good
                     if arguments.worst and report.worst:

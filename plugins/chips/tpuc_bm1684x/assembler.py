@@ -29,7 +29,7 @@ from tpuc_bm1684x.isa.types import Source
 from tpuc_bm1684x.operands import MAX_EXTENT, dtype_of, operand
 from tpuc_bm1684x.rearrangement import fastest_move
 from tpuc_bm1684x.timing import cycles
-from tpuc_bm1684x.timing.dma import CHANNELS, PAGE_BYTES
+from tpuc_bm1684x.timing.dma import CHANNELS
 from tpuc_bm1684x.vectors import is_in_turn, is_vector, turn_loads, turn_stores, vector_loads, vector_stores
 
 
@@ -184,9 +184,10 @@ def block_pitch(lanes: int, bytes_per_lane: int, target: Target = BM1684X) -> in
 
     Each part costs at least one DDR line, and a block whose parts start in few pages leaves channels idle.
     """
-    if lanes == 1 or lanes * bytes_per_lane >= CHANNELS * PAGE_BYTES:
+    spread = CHANNELS * target.rates.page_bytes
+    if lanes == 1 or lanes * bytes_per_lane >= spread:
         return bytes_per_lane
-    return max(bytes_per_lane, round_up(-(-CHANNELS * PAGE_BYTES // lanes), target.eu_bytes))
+    return max(bytes_per_lane, round_up(-(-spread // lanes), target.eu_bytes))
 
 
 def _block_shape(lanes: int, bytes_per_lane: int) -> tuple[Shape4, DType]:

@@ -44,24 +44,21 @@ DESCRIPTION = ChipDescription(
 )
 
 
-PROFILES = {
-    "vendor": "the cost of each command in the vendor's kernel library, equal for all of 100,000 random commands; not "
-    "measured on a board",
-}
-"""Timing models, with the source and certainty of their figures."""
-
-
 class Bm1684x(Chip):
     """BM1684X, or another chip with its engines (one TIU, one GDMA) and its files."""
 
-    profiles = tuple(PROFILES)
-    profile_notes = PROFILES
     allows_trailer = True
 
     def __init__(self, target: Target = BM1684X, description: ChipDescription = DESCRIPTION) -> None:
         self.target = target
         self.description = description
         self.lmem = Bm1684xLmem(target)
+        self.profiles = tuple(target.profiles)
+        self.profile_notes = {name: profile.note for name, profile in target.profiles.items()}
+
+    @property
+    def planned_profiles(self) -> tuple[str, ...]:
+        return self.profiles[:1]
 
     @property
     def simulator(self) -> type[Simulator]:
@@ -83,7 +80,7 @@ class Bm1684x(Chip):
     def cycles(self, instruction: Instruction, profile: str) -> int:
         from tpuc_bm1684x.timing import cycles
 
-        return cycles(instruction)
+        return cycles(instruction, self.target.profiles[profile].rates)
 
     def bank_conflicts(self, instruction: Instruction) -> Sequence[BankConflict]:
         from tpuc_bm1684x.timing.banks import bank_conflicts

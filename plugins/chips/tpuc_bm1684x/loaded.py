@@ -34,7 +34,7 @@ class LoadedBModel(SimulatedModel):
     def cycles(self, instruction: Instruction, profile: str) -> int:
         from tpuc_bm1684x.timing import cycles
 
-        return cycles(instruction)
+        return cycles(instruction, self._simulator.target.profiles[profile].rates)
 
     def ddr_bytes(self, instruction: Instruction) -> tuple[int, int]:
         from tpuc_bm1684x.traffic import moved_bytes

@@ -32,18 +32,8 @@ def describe(target: Target) -> ChipDescription:
     )
 
 
-PROFILES = {
-    "scaled": "the rules of BM1684X with this chip's lanes, vectors, clock of 900 MHz and 24 GB/s of memory; not "
-    "compared with the vendor's clock command by command, and not measured on a board",
-}
-"""Timing models, with the source and certainty of their figures."""
-
-
 class SecondGeneration(Bm1684x):
     """A chip whose files have tagged addresses."""
-
-    profiles = tuple(PROFILES)
-    profile_notes = PROFILES
 
     def __init__(self, target: Target) -> None:
         super().__init__(target, describe(target))

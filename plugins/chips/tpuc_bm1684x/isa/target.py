@@ -8,11 +8,23 @@ from functools import cached_property
 from types import MappingProxyType
 
 from tpuc_bm1684x.isa import geometry
+from tpuc_bm1684x.isa.rates import FIRST, Profile, Rates
 from tpuc_bm1684x.isa.tables import CommandTable, load_tables
 
 TABLES = "tpuc_bm1684x.isa"
 TAG_BIT, OFFSET_BITS = 36, 35
 """Position of the tag in a DDR address, and the width of the offset from its base."""
+
+PROFILES: Mapping[str, Profile] = MappingProxyType(
+    {
+        "vendor": Profile(
+            "the cost of each command in the vendor's kernel library, equal for all of 100,000 random commands; not "
+            "measured on a board",
+            FIRST,
+        )
+    }
+)
+"""Timing models of BM1684X."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +40,7 @@ class Target:
 
     `file_chip`: its name in files. `address_modes`: those of its files that are simulated.
 
-    `dma_factor`, `dma_start`: cycles of a transfer, as a multiple of those on BM1684X and in addition to them.
+    `profiles`: the timing models, the default first.
 
     `has_ids`: commands carry their number; without it the engines count. `states_signs`: a field states whether an
     integer result is signed; otherwise it follows from the operands. `has_registers`: parameters beyond the fields of a
@@ -53,12 +65,11 @@ class Target:
     l2_base: int
     ddr_base: int
     ddr_end: int
+    profiles: Mapping[str, Profile]
     ddr_tags: int = 0
     file_chip: str = "BM1684X"
     address_modes: tuple[int, ...] = (0, 1)
     clock_hz: int = 1_000_000_000
-    dma_factor: float = 1.0
-    dma_start: int = 0
     has_ids: bool = True
     states_signs: bool = False
     has_registers: bool = False
@@ -66,6 +77,11 @@ class Target:
     shifts_pools: bool = True
     adds_narrow_products: bool = True
     has_ends_of_roots: bool = False
+
+    @cached_property
+    def rates(self) -> Rates:
+        """What transfers cost in the default timing model."""
+        return next(iter(self.profiles.values())).rates
 
     @cached_property
     def layouts(self) -> Mapping[str, CommandTable]:
@@ -120,5 +136,6 @@ BM1684X = Target(
     l2_base=geometry.L2_BASE,
     ddr_base=geometry.DDR_BASE,
     ddr_end=geometry.DDR_END,
+    profiles=PROFILES,
 )
 """64 lanes of 256 KiB, one core."""

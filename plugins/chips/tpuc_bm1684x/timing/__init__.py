@@ -10,15 +10,24 @@ from collections.abc import Sequence
 
 from tpuc.api import Command, Engine, Instruction, Timeline, make_timeline
 
+from tpuc_bm1684x.isa.command import Bm1684xInstruction
+from tpuc_bm1684x.isa.rates import Rates
+from tpuc_bm1684x.isa.system import WriteRegisters
 from tpuc_bm1684x.timing.compute import compute_cycles
 from tpuc_bm1684x.timing.dma import dma_cycles
 
 
-def cycles(instruction: Instruction) -> int:
-    """Cycles of one instruction on its own at 1 GHz; at least 1."""
+def cycles(instruction: Instruction, rates: Rates | None = None) -> int:
+    """Cycles of one instruction on its own, at the rates of its target unless others are given; at least 1, but 0 for
+    writing registers.
+    """
+    if isinstance(instruction, WriteRegisters):
+        return 0
+    if not isinstance(instruction, Bm1684xInstruction):
+        return 1
     if instruction.engine is Engine.COMPUTE:
         return max(1, compute_cycles(instruction))
-    return max(1, dma_cycles(instruction))
+    return max(1, dma_cycles(instruction, rates or instruction.target.rates))
 
 
 def timeline(groups: Sequence[tuple[Sequence[Command], Sequence[Command]]]) -> list[Timeline]:

@@ -29,7 +29,7 @@ from tpuc_bm1684x.isa import (
     TransferOp,
 )
 from tpuc_bm1684x.isa.target import Target
-from tpuc_bm1684x.isa.types import Layout, Operand, Shape4, Source
+from tpuc_bm1684x.isa.types import Layout, Operand, Pair, Shape4, Source
 
 RSQRT_CYCLES = 30
 """Cycles per vector of a reciprocal square root, for any number of iterations."""
@@ -38,7 +38,7 @@ DIVISION_CYCLES, DIVISION_ITERATION_CYCLES = 7, 8
 REQUANTIZE_BYTES = 4
 """Element size that requantization is counted with: its vectors have 16 elements."""
 SUBSAMPLED_POOL = 3
-"""Slowdown of windows with a stride above 1 in both directions."""
+"""Slowdown of windows with a stride above 1 in both directions on BM1684X; elsewhere the lines that they read count."""
 
 
 def compute_cycles(instruction: Instruction) -> int:
@@ -125,10 +125,20 @@ def _conv(conv: Conv) -> int:
 def _pool(pool: PoolOrDepthwise) -> int:
     n, c, oh, ow = pool.shape
     widest = max(pool.input.dtype.bytes, pool.result.dtype.bytes)
-    slower = SUBSAMPLED_POOL if min(pool.stride) > 1 else 1
+    steps = _window_lines(pool, widest) * pool.kernel[0] * pool.kernel[1]
     if pool.kernel[0] == 1:  # rows of the result are separate then
-        return slower * oh * _vectors(pool.target, pool.result.address, (n, c, 1, ow), widest) * pool.kernel[1]
-    return slower * _vectors(pool.target, pool.result.address, pool.shape, widest) * pool.kernel[0] * pool.kernel[1]
+        return steps * oh * _vectors(pool.target, pool.result.address, (n, c, 1, ow), widest)
+    return steps * _vectors(pool.target, pool.result.address, pool.shape, widest)
+
+
+def _window_lines(pool: PoolOrDepthwise, widest: int) -> int:
+    """Lines of local memory read per vector."""
+    if pool.target.shifts_pools:
+        return SUBSAMPLED_POOL if min(pool.stride) > 1 else 1
+    down, along = pool.stride
+    oh, ow = pool.shape[2:]
+    vectors = _rows_of_bytes(pool.target, oh * ow * widest)
+    return _lines(pool.target, (down * pool.input_size[1], along), (oh, ow), widest, vectors)
 
 
 def _split_matmul(product: SplitMatMul) -> int:
@@ -157,10 +167,11 @@ def _arithmetic(command: Arithmetic) -> int:
     n, c, h, w = command.shape
     target = command.target
     vectors = _rows_of_bytes(target, h * w * widest)
-    lines = [_lines(target, operand, command.shape, widest, vectors) for operand in tensors]
+    lines = [_operand_lines(target, operand, command.shape, widest, vectors) for operand in tensors]
     apart = len(tensors) == 2 and all(_read_alone(operand, w, vectors) for operand in tensors)
     steps = max(
-        _lines(target, command.result, command.shape, widest, vectors), sum(lines) if apart else max(lines, default=1)
+        _operand_lines(target, command.result, command.shape, widest, vectors),
+        sum(lines) if apart else max(lines, default=1),
     )
     planes = n * _slots(target, command.result.address, c)
     if command.operation is ArithmeticOp.DIV:
@@ -181,16 +192,20 @@ def _read_alone(operand: Operand, w: int, vectors: int) -> bool:
     return operand.layout[2:] != (1, 0) or vectors == 1 or w == 1
 
 
-def _lines(target: Target, operand: Operand, shape: Shape4, widest: int, vectors: int) -> int:
+def _operand_lines(target: Target, operand: Operand, shape: Shape4, widest: int, vectors: int) -> int:
+    if isinstance(operand.layout, Layout):
+        return 1
+    return _lines(target, operand.layout[2:], shape[2:], widest, vectors)
+
+
+def _lines(target: Target, strides: Pair, extents: Pair, widest: int, vectors: int) -> int:
     """Lines of local memory read per vector: the W stride, or the lines that the separate rows touch, divided by the
     vectors.
     """
-    if isinstance(operand.layout, Layout):
-        return 1
-    _, _, h, w = shape
-    if operand.layout[3] > 1:
-        return min(operand.layout[3], target.eu_bytes // widest)
-    step, row = operand.layout[2] * widest, w * widest
+    h, w = extents
+    if strides[1] > 1:
+        return min(strides[1], target.eu_bytes // widest)
+    step, row = strides[0] * widest, w * widest
     close = step - row < target.eu_bytes
     if close:
         return max(1, _rows_of_bytes(target, h * step) // vectors)

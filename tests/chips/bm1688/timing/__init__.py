@@ -1,0 +1,1 @@
+"""The timing model of the second generation beside the vendor's clock."""
