@@ -21,7 +21,7 @@ Array = NDArray[Any]
 
 X = (1, 8, 6, 7)
 RUNS = (
-    *(("bm1684x", mode) for mode in ("f32", "f16", "bf16", "int8")),
+    *((chip, mode) for chip in ("bm1684x", "cv186x") for mode in ("f32", "f16", "bf16", "int8")),
     *((chip, mode) for chip in ("cv183x", "cv181x") for mode in ("bf16", "int8")),
     *(("c", mode) for mode in ("f32", "int8")),
 )

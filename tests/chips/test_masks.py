@@ -13,7 +13,7 @@ from tests.families import each
 MOST = {"f32": 1e-3, "f16": 0.02, "bf16": 0.1, "int8": 0.4}
 """Of shares, and of other results as parts of the largest. Steps of the largest scores dominate int8."""
 CHIP_MODES = [
-    *(("bm1684x", mode) for mode in MOST),
+    *((chip, mode) for chip in ("bm1684x", "cv186x") for mode in MOST),
     *((chip, mode) for chip in ("cv181x", "cv183x") for mode in ("bf16", "int8")),
     *(("c", mode) for mode in ("f32", "int8")),
 ]

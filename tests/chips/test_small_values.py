@@ -20,7 +20,7 @@ from tests.families import each
 Array = NDArray[Any]
 
 X = (1, 4, 12, 12)
-CHIPS = ("bm1684x", "cv183x", "cv181x", "c")
+CHIPS = ("bm1684x", "cv186x", "cv183x", "cv181x", "c")
 STEPS = 3.0
 """Of an 8-bit result: operand, weights and result are rounded, and sums of many cancel."""
 MOST_OFF = 0.01

@@ -16,13 +16,16 @@ from tests.families import each
 from tests.frontends.onnx.networks import ops, read
 
 QUICK = (("cv183x", "bf16", "powers"),)
+SAME = {"cv186x": "bm1684x"}
+"""Chips whose answers are those of another's section."""
+MODES = {chip: [mode for one, mode in special.RUNS if one == chip] for chip in SAME.values()}
 CELLS = [
     pytest.param(
         *(chip, mode, group),
         marks=[pytest.mark.chip(chip), *([] if (chip, mode, group) in QUICK else [pytest.mark.slow])],
         id=f"{chip}-{mode}-{group}",
     )
-    for chip, mode in special.RUNS
+    for chip, mode in (*special.RUNS, *((chip, mode) for chip, other in SAME.items() for mode in MODES[other]))
     for group in special.GROUPS
 ]
 ELSEWHERE = {"top.Bitwise", "top.Rsqrt", "top.SiLU"}
@@ -32,7 +35,7 @@ ELSEWHERE = {"top.Bitwise", "top.Rsqrt", "top.SiLU"}
 def listed(chip: str, mode: str, group: str) -> list[str]:
     """The rows of a chip's section of the page."""
     text = special.PAGE.read_text(encoding="utf-8")
-    section = text.partition(f"\n## {chip}, {mode}\n")[2].partition("\n## ")[0]
+    section = text.partition(f"\n## {SAME.get(chip, chip)}, {mode}\n")[2].partition("\n## ")[0]
     names = {str(case) for case in special.GROUPS[group]}
     return [row for row in section.splitlines() if (found := re.match(r"\| `(.*?)`", row)) and found.group(1) in names]
 

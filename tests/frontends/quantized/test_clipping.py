@@ -23,8 +23,8 @@ EXACT = 1.01
 """Steps on chips with zero points and f32."""
 GATED = ("GlobalAveragePool", "ReduceMean", "HardSigmoid", "Sigmoid", "Mul", "Mul", "Add", "Sub", "Relu", "Conv")
 """Ops of gates and residuals."""
-CHIPS = ("bm1684x", "c", "cv180x", "cv181x", "cv183x")
-BROADCAST = {"bm1684x": 0.0, "c": 0.0, "cv180x": 2.01, "cv181x": 2.01, "cv183x": 2.01}
+CHIPS = ("bm1684x", "cv186x", "c", "cv180x", "cv181x", "cv183x")
+BROADCAST = {"bm1684x": 0.0, "cv186x": 0.0, "c": 0.0, "cv180x": 2.01, "cv181x": 2.01, "cv183x": 2.01}
 """Steps of sums of a value and one that is repeated: CV18xx multiplies them by factors of 8 bits."""
 KNOWN_REFUSALS = ("quantize the network again with a larger range",)
 
