@@ -16,6 +16,7 @@ from tpuc.ir import Module
 from tpuc.ir.op import UnregisteredOp
 from tpuc.registry import Offer, Registry
 from tpuc.schedule import PassContext
+from tpuc_chip_parts.lowering import slope_refusal
 from tpuc_legalize import TABLE
 from tpuc_lower.convert_top_to_tpu import ConvertTopToTpu
 from tpuc_lower.legalize import Legalize
@@ -57,6 +58,7 @@ PRIMITIVES: Sequence[type[Op]] = (
         top.Permute,
         top.Pow,
         top.Reduce,
+        top.PRelu,
         top.Relu,
         top.Reshape,
         top.Round,
@@ -165,6 +167,11 @@ CASES: dict[str, Case] = {
     "scale_rows": Case(top.Scale(), ((2, 3, 7),), (filters(3), None)),
     "scale_vectors": Case(top.Scale(), ((2, 3),), (filters(3), filters(3, seed=7))),
     "prelu": Case(top.PRelu(), ((2, 3, 4),), (filters(1, 1),)),
+    "prelu_rows": Case(top.PRelu(), ((2, 3, 4, 5),), (filters(1, 4, 1),)),
+    "prelu_columns": Case(top.PRelu(), ((2, 3, 4),), (filters(4),)),
+    "prelu_elements": Case(top.PRelu(), ((2, 3, 4, 5, 2),), (filters(3, 4, 5, 2),)),
+    "prelu_batch": Case(top.PRelu(), ((2, 3, 4),), (filters(2, 1, 1),)),
+    "prelu_vector": Case(top.PRelu(), ((5,),), (filters(5),)),
     "conv_line": Case(
         top.Conv(kernel_shape=(3,), strides=(2,), pads=(1, 2), dilations=(2,), do_relu=True),
         ((2, 4, 9),),
@@ -226,6 +233,8 @@ class Native(Lowering[Any]):
                 return "plain sigmoids"
             case top.Conv() | top.Deconv() | top.MaxPool() | top.AvgPool() if len(node.op.kernel_shape) != 2:
                 return "windows over images"
+            case top.PRelu():
+                return slope_refusal(node)
             case _:
                 return None
 
@@ -292,7 +301,7 @@ REFUSED: dict[str, tuple[Case, str]] = {
     "images": (Case(top.MaxPoolWithMask(kernel_shape=(13, 5), strides=(1, 1)), ((1, 3, 14, 6),)), "at most 64 taps"),
     "scale": (Case(top.Scale(), ((1, 6, 3, 4), (6,))), "the scale must be a constant, and the tensor have channels"),
     "scale_bias": (Case(top.Scale(), ((1, 6, 3, 4),), (filters(6), (6,))), "the bias must be a constant"),
-    "prelu": (Case(top.PRelu(), ((1, 6, 3, 4),), (filters(6, 1, 1),)), "the slope must be a single constant"),
+    "prelu": (Case(top.PRelu(), ((1, 6, 3, 4),), ((6, 1, 1),)), "the slope must be a constant"),
     "normalize": (Case(top.Normalize(channel_shared=False), ((1, 6, 3, 4), (6,))), "the scale must be a constant"),
 }
 

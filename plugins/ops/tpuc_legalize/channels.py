@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from tpuc.api import ABSENT, Legalization, LegalizationBuilder, LoweringNode, Value
+import numpy as np
+from tpuc.api import ABSENT, NO_LOWERING, Legalization, LegalizationBuilder, LoweringNode, Value
 from tpuc_ops import top
+from tpuc_ops.arrays import Array
 
 from tpuc_legalize.table import TABLE
 
@@ -41,15 +43,40 @@ class ScaleAny(Legalization[top.Scale]):
 
 @TABLE.legalizes(top.PRelu)
 class PReluAny(Legalization[top.PRelu]):
-    """A PRelu with a single slope becomes a LeakyRelu."""
+    """A single slope becomes a LeakyRelu; slopes along other dimensions become those of channels, by a reshape."""
 
-    into = (top.LeakyRelu,)
+    into = (top.LeakyRelu, top.PRelu, top.Reshape)
 
     def refuse(self, node: LoweringNode) -> str | None:
         slope = node.constants[1]
-        return None if slope is not None and slope.size == 1 else "the slope must be a single constant"
+        if slope is None:
+            return "the slope must be a constant"
+        is_other = slope.size == 1 or _slopes_of_channels(node.operand_types[0].dims, slope) is not None
+        return None if is_other else NO_LOWERING
 
     def rewrite(self, node: LoweringNode[top.PRelu], build: LegalizationBuilder) -> Sequence[Value]:
-        slope = node.constants[1]
+        slope, source, result, name = node.constants[1], node.operands[0], node.result_type, node.name
         assert slope is not None, "refused above"
-        return [build(top.LeakyRelu(alpha=float(slope.item())), node.operands[:1], node.result_type, node.name)]
+        if slope.size == 1:
+            return [build(top.LeakyRelu(alpha=float(slope.item())), [source], result, name)]
+        found = _slopes_of_channels(result.dims, slope)
+        assert found is not None, "refused above"
+        dims, slopes = found
+        moved = build(top.Reshape(shape=dims), [source], source.tensor.with_shape(dims), f"{name}_in")
+        sloped = build(
+            node.op, [moved, build.weight(f"{name}_slopes", slopes)], result.with_shape(dims), f"{name}_rows"
+        )
+        return [build(top.Reshape(shape=result.dims), [sloped], result, name)]
+
+
+def _slopes_of_channels(dims: Sequence[int], slope: Array) -> tuple[tuple[int, ...], Array] | None:
+    """The shape whose channels are all dimensions up to the last one with slopes, and those; None if it is the same."""
+    shape = (1,) * (len(dims) - slope.ndim) + slope.shape
+    first = 0 if dims and shape[0] > 1 else 1
+    last = max((axis for axis, extent in enumerate(shape) if extent > 1), default=0)
+    inner = tuple(dims[first : last + 1])
+    merged = (math.prod(dims[:first]), math.prod(inner), math.prod(dims[last + 1 :]), 1)
+    if first and last <= 1:
+        return None
+    slopes = np.broadcast_to(slope.reshape(shape[first : last + 1]), inner)
+    return merged, np.ascontiguousarray(slopes, np.float32).reshape(1, -1, 1, 1)

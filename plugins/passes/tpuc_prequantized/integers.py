@@ -6,10 +6,11 @@ import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
-from tpuc.api import NoneType, Op, Operation, Pattern, Rewriter, Uniform, UniformPerAxis, Value
+from tpuc.api import NoneType, Op, Operation, Pattern, Rewriter, Uniform, UniformPerAxis, Value, numpy_dtype
 from tpuc_ops import top
 from tpuc_ops.arrays import Array
-from tpuc_ops.quant.casts import Dequantize, Quantize, scales_of
+from tpuc_ops.quant.arithmetic import dequantize
+from tpuc_ops.quant.casts import Dequantize, Quantize, parameters, scales_of
 from tpuc_ops.quantized import ComputesIntegers, KeepsScale, Product, Rescales
 from tpuc_optimize.canonicalization.common import Names, is_output, sole_producer
 from tpuc_optimize.canonicalization.relu import ReluIntoProducer
@@ -59,6 +60,9 @@ class ComputeIntegers(Pattern):
         if isinstance(value.type, NoneType) or value.tensor.element == element:
             return value
         name = self._names.new(f"{value.name}_rescaled")
+        if is_weight(value):  # chips rescale no constants, and what an op keeps is rounded once
+            real = dequantize(rewriter.module.weights[value.name], *parameters(value.tensor)).astype(np.float32)
+            return rewriter.weight(name, _rounded(real, element), element)
         return rewriter.build(NEAREST, [value], value.tensor.with_element(element), name)
 
 
@@ -80,6 +84,12 @@ class ReluIntoIntegers(Pattern):
 def _rounding_to_even(op: Op) -> Op:
     """The op with rounding half to even; ops with exact sums or without rounding stay."""
     return dataclasses.replace(op, round_mode="HalfToEven") if isinstance(op, Rescales) else op
+
+
+def _rounded(real: Array, element: Uniform) -> Array:
+    """The integers as QuantizeLinear gives them."""
+    whole = np.rint(real / np.float32(element.scale)) + element.zero_point
+    return np.clip(whole, *element.bounds).astype(numpy_dtype(element.storage))
 
 
 def _stored(operation: Operation, index: int) -> Value | None:

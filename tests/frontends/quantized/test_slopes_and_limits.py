@@ -22,14 +22,16 @@ from tests.frontends.quantized.clipping import Array, Cases, Graph, Stored
 from tests.frontends.quantized.test_clipping import most
 
 SHAPES = (
-    ((2, 12), ((12,), (1,), (2, 12), ())),
+    ((2, 12), ((12,), (1,), (2, 12), (2, 1), ())),
     ((2, 5, 6), ((5, 1), (1, 6), (6,), (1,), (2, 5, 6))),
-    ((1, 4, 5, 6), ((4, 1, 1), (1, 4, 1, 1), (1,), (1, 5, 6), (4, 5, 6), (1, 1, 6), (5, 1))),
+    ((1, 4, 5, 6), ((4, 1, 1), (1, 4, 1, 1), (1,), (1, 5, 6), (4, 5, 6), (1, 1, 6), (5, 1), (4, 1, 6))),
     ((3, 4, 5, 2), ((4, 1, 1), (4, 1, 2), (3, 1, 1, 1), ())),
     ((1, 2, 3, 4, 3), ((2, 1, 1, 1), (4, 1), (1,), (1, 2, 3, 1, 3))),
 )
 KINDS = ("uint8", "int8", "int8", "int16")
 CHIPS = ("bm1684x", "cv186x", "c", "cv183x", "cv181x")
+FUNCTIONS = 2.0**-7
+"""Of the largest result: what chips compute in floats between 16 bits, with tables of functions in bf16."""
 TOGETHER = 12
 """Cases in one network."""
 
@@ -174,7 +176,8 @@ def far(chip: str, seeds: Iterable[int], folder: Path) -> tuple[int, list[str]]:
         given = as_stored(inputs_of(built.module), dict(cases.inputs))
         simulated = session.chip.load(built.data).run(given)
         for name, wanted in Interpreter(built.module).run(given).items():
-            if not np.array_equal(simulated[name].reshape(wanted.shape), wanted):
+            off = np.abs(simulated[name].reshape(wanted.shape).astype(np.float64) - wanted).max()
+            if off > (FUNCTIONS * np.abs(wanted).max() if wanted.dtype.kind == "f" else 0):
                 found.append(f"{name} of {seed}: simulated")
     return count, found
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
-from tpuc.api import Lowering, LoweringBuilder, LoweringNode, Value
-from tpuc_chip_parts.lowering import quantized_constant, slope_refusal
+import numpy as np
+from tpuc.api import F32, Lowering, LoweringBuilder, LoweringNode, Value
+from tpuc_chip_parts.lowering import STEPS, is_stated, quantized_constant, slope_refusal
 from tpuc_chip_parts.numbers import LeakyReluFloat
 from tpuc_ops import top, tpu
 
@@ -14,10 +16,14 @@ from tpuc_bm1684x.lowerings.common import (
     FLOATS,
     INTEGERS,
     LOWEST_SHIFT,
+    Array,
     decompose8,
     float_operands,
 )
 from tpuc_bm1684x.lowerings.table import TABLE
+
+_MOST_OFF = 0.5
+"""Steps by which 8-bit slopes may move a stated value, which is rounded by another half."""
 
 TABLE.lowers(top.LeakyRelu, *FLOATS)(LeakyReluFloat)
 
@@ -37,7 +43,9 @@ class PReluFloat(Lowering[top.PRelu]):
 
 @TABLE.lowers(top.PRelu, *INTEGERS)
 class PReluInt8(Lowering[top.PRelu]):
-    """Positive values are rescaled by Sx / Sy, negative ones by 8-bit slopes times Sx / Sy with a common shift."""
+    """Positive values are rescaled by Sx / Sy, negative ones by 8-bit slopes times Sx / Sy with a common shift.
+    In prequantized networks whose slopes need more bits, the op computes in f32.
+    """
 
     def refuse(self, node: LoweringNode) -> str | None:
         return slope_refusal(node)
@@ -49,10 +57,25 @@ class PReluInt8(Lowering[top.PRelu]):
         factor = node.operands[0].tensor.uniform.scale / result.uniform.scale
         multiplier, shift = decompose8(factor)
         stored, common = quantized_constant(slope * factor, LOWEST_SHIFT)
+        if is_stated(node) and _farthest(slope * factor, stored / 2.0**common) > _MOST_OFF:
+            return self._in_floats(slope, node, build)
         op = tpu.PReluOp(rshift=common, multiplier_pos=multiplier, rshift_pos=shift)
         dims = node.operand_types[0].dims
         row = stored.reshape(1, -1, *(1,) * (len(dims) - 2))
         return [build(op, [node.operands[0], build.weight("slope_i8", row, "si8")], result)]
+
+    def _in_floats(self, slope: Array, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
+        """Real numbers in f32, which the framework rounds to the stated type."""
+        real = node.operands[0].tensor.with_element(F32).at(None)
+        x = build(tpu.Cast(with_scale=True), [node.operands[0]], real, f"{node.name}_real")
+        slopes = build.weight("slope_f32", slope.astype(np.float32))
+        return PReluFloat().lower(dataclasses.replace(node, mode="f32", operands=(x, slopes)), build)
+
+
+def _farthest(factors: Array, stored: Array) -> float:
+    """The largest error in steps of the result, of an operand whose result does not saturate."""
+    reach = np.minimum(STEPS + 1, (STEPS + 1) / np.maximum(np.abs(factors), 1e-9))
+    return float((np.abs(factors - stored) * reach).max(initial=0))
 
 
 @TABLE.lowers(top.Relu, *ALL)

@@ -336,7 +336,7 @@ LOWERING_LIMITS: list[tuple[LoweringNode, LoweringNode, str]] = [
 
 LEGALIZATION_LIMITS: list[tuple[LoweringNode, LoweringNode, str]] = [
     (top(Scale(), X, w(4)), top(Scale(), X, (4,)), "the scale must be a constant"),
-    (top(TopPRelu(), X, w(1)), top(TopPRelu(), X, w(4, 1, 1)), "the slope must be a single constant"),
+    (top(TopPRelu(), X, w(1)), top(TopPRelu(), X, X), "the slope must be a constant"),
     (top(Normalize(), X, w(1)), top(Normalize(), X, (1,)), "the scale must be a constant"),
     (top(Einsum(mode="ij,jk->ik"), (3, 4), (4, 5)), top(Einsum(mode="ii->i"), (3, 3)), "computes the diagonal"),
     (top(Det(), (2, 5, 5)), top(Det(), (2, 6, 6)), "matrices of at most 5 rows, these have 6"),
