@@ -35,11 +35,16 @@ AREAS: dict[str, tuple[str, ...]] = {
     "plugins/ops/tpuc_ops/window.py": ("tests/ops/top", f"{CHIPS}/cv183x/test_rounding.py"),
     "plugins/chips/tpuc_bm1684x/isa/sums.py": (f"{CHIPS}/bm1684x/test_sums.py", f"{CHIPS}/bm1684x/test_programs.py"),
     "core/tpuc/machine/windows.py": (
+        f"{CHIPS}/bm1684x/test_sums.py",
         f"{CHIPS}/bm1684x/test_programs.py",
         f"{CHIPS}/cv18xx/test_files.py",
         f"{CHIPS}/cv183x/test_channel_scales.py",
     ),
-    "core/tpuc/machine/hazards.py": (f"{CHIPS}/cv183x/test_hazards.py", f"{CHIPS}/bm1684x/test_hazards.py"),
+    "core/tpuc/machine/hazards.py": (
+        "tests/core/test_hazards.py",
+        f"{CHIPS}/cv183x/test_hazards.py",
+        f"{CHIPS}/bm1684x/test_hazards.py",
+    ),
     "plugins/chips/tpuc_bm1684x/lowerings/elementwise.py": (
         f"{CHIPS}/test_scalar_inputs.py",
         f"{CHIPS}/bm1684x/kernels/test_lowerings.py",

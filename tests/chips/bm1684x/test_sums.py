@@ -173,3 +173,9 @@ def test_products_of_integers_that_floats_cannot_add_up_are_exact() -> None:
     assert found.tolist() == [
         [sum(x * y for x, y in zip(row, column, strict=True)) for column in right.T.tolist()] for row in left.tolist()
     ]
+
+
+def test_single_products_beyond_what_floats_hold_are_added_one_by_one() -> None:
+    """32767 * 511 is below 2**24, the sum with 32767 * 510 is an odd number above."""
+    found = exact_product(np.array([[32767, 32767]]), 511)(np.array([[511], [510]]))
+    assert found.tolist() == [[32767 * 1021]]

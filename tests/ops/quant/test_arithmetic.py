@@ -247,7 +247,10 @@ class TestRequantizeQdm:
         assert arithmetic.requantize_qdm(acc, 1 << 30, 1, 0, Rounding.HALF_AWAY_FROM_ZERO, np.int8).tolist() == [1]
         assert arithmetic.requantize(acc, 1 << 30, 32, 0, Rounding.HALF_AWAY_FROM_ZERO, np.int8).tolist() == [0]
 
-    def test_refuses_a_multiplier_beyond_32_bits(self) -> None:
+    def test_takes_the_largest_multiplier_and_refuses_what_is_beyond_32_bits(self) -> None:
+        # 100 * (1 - 2**-31) is nearest to 100.
+        largest = (1 << 31) - 1
+        assert arithmetic.requantize_qdm(np.array([100]), largest, 0, 0, Rounding.HALF_UP, np.int8).tolist() == [100]
         with pytest.raises(OverflowError, match="a multiplier does not fit 32 bits"):
             arithmetic.requantize_qdm(np.array([1]), 1 << 31, 0, 0, Rounding.HALF_UP, np.int8)
 

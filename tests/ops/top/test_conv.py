@@ -109,6 +109,10 @@ def test_illegal_weights_are_refused(weight: tuple[int, ...], sentence: str) -> 
         (top.Conv(kernel_shape=(7, 7), strides=(1,)), "a kernel of 2 dimensions needs 2 strides"),
         (top.Conv(kernel_shape=(7, 7), strides=(0, 1)), "must be at least 1"),
         (top.Conv(kernel_shape=(7, 7), dilations=(30, 1)), "reaches over 181 elements, the padded input has 173"),
+        (
+            top.Conv(kernel_shape=(7, 7), dilations=(30, 1), strides=(9, 1)),  # a step beyond what is missing
+            "reaches over 181 elements, the padded input has 173",
+        ),
     ],
 )
 def test_illegal_attributes_are_refused(op: top.Conv, sentence: str) -> None:
