@@ -12,6 +12,7 @@ from tpuc_ops import tpu
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import ArithmeticOp, Scalar
 from tpuc_bm1684x.isa.target import BM1684X, Target
+from tpuc_bm1684x.kernels.borders import LocalBorderKernel
 from tpuc_bm1684x.kernels.common import OfChip, too_large
 from tpuc_bm1684x.kernels.elementwise import arithmetic
 from tpuc_bm1684x.kernels.local_moves import copy, part_of
@@ -62,7 +63,8 @@ class AnyPadKernel(KernelChoice[tpu.Pad]):
     """Chooses padding in local memory where possible, else copies in DDR."""
 
     def __init__(self, target: Target = BM1684X) -> None:
-        self._local, self._moves = LocalPadKernel(target), PadKernel(target)
+        self._locals = (LocalPadKernel(target), LocalBorderKernel(target))
+        self._moves = PadKernel(target)
 
     def kernel(self, node: Node) -> TileKernel[Any, Bm1684xAssembler] | MoveKernel[Any]:
-        return self._local if self._local.serves(node) else self._moves
+        return next((local for local in self._locals if local.serves(node)), self._moves)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from tpuc.api import LoweringBuilder, LoweringNode, Value
 from tpuc_ops import top, tpu
 from tpuc_ops.shapes import slice_ranges
 
+from tpuc_bm1684x.kernels.borders import MOST_MIRRORED
+from tpuc_bm1684x.lowerings.places import finished, reshaped
 from tpuc_bm1684x.lowerings.repetition import joined, part, taken, tiled
+from tpuc_bm1684x.operands import MAX_EXTENT
 
 _MOST_COPIES = 256
 """Maximum number of single-element copies of a reversed part; above it, a row gather is used."""
@@ -16,6 +21,9 @@ _MOST_COPIES = 256
 def bordered(node: LoweringNode[top.Pad], build: LoweringBuilder) -> Value:
     """Pad in mode reflect or edge, one dimension at a time."""
     value, rank = node.operands[0], len(node.result_type.dims)
+    sides = image_sides(node.op.paddings, node.operand_types[0].dims)
+    if sides is not None and (node.op.mode == "edge" or max(sides) <= MOST_MIRRORED):
+        return _image(node, build, sides)
     for axis in range(rank):
         before, after = node.op.paddings[axis], node.op.paddings[rank + axis]
         name = f"{node.name}_axis{axis}"
@@ -26,6 +34,29 @@ def bordered(node: LoweringNode[top.Pad], build: LoweringBuilder) -> Value:
         if before or after:
             value = _bordered(build, value, axis, (before, after), node.op.mode, name)
     return build(tpu.Reshape(shape=node.result_type.dims), [value], value.tensor.at(None))
+
+
+def image_sides(paddings: Sequence[int], dims: Sequence[int]) -> Sequence[int] | None:
+    """Paddings above, to the left, below and to the right of images or of rows of three dimensions; None of others."""
+    rank = len(dims)
+    if rank not in (3, 4) or min(paddings) < 0 or max(dims[1:]) + max(paddings) > MAX_EXTENT:
+        return None
+    above, left, below, right = (0, paddings[2], 0, paddings[5]) if rank == 3 else (*paddings[2:4], *paddings[6:])
+    return (above, left, below, right) if above + left + below + right == sum(paddings) else None
+
+
+def _image(node: LoweringNode[top.Pad], build: LoweringBuilder, sides: Sequence[int]) -> Value:
+    """Pad an image by one op in local memory."""
+    above, left, below, right = sides
+    *outer, width = node.operand_types[0].dims
+    n, c, h = outer if len(outer) == 3 else (*outer, 1)
+    value = reshaped(build, node.operands[0], (n, c, h, width), f"{node.name}_image")
+    dims = (n, c, h + above + below, width + left + right)
+    name = node.name if dims == node.result_type.dims else f"{node.name}_padded"
+    paddings = (0, 0, above, left, 0, 0, below, right)
+    op = tpu.Pad(paddings=paddings, mode=node.op.mode)
+    value = build(op, [value], value.tensor.with_shape(dims).at(None), name)
+    return value if dims == node.result_type.dims else finished(build, value, node.result_type)
 
 
 def _bordered(build: LoweringBuilder, value: Value, axis: int, counts: tuple[int, int], mode: str, name: str) -> Value:

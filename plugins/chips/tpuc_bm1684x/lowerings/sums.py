@@ -20,7 +20,7 @@ def scaled_sums(
     scales: Array,
     axis: int,
 ) -> Value:
-    """The int32 sums of `op` in f32, multiplied by the scale of each channel along `axis`; then the node's relu."""
+    """The int32 sums of `op` in f32, multiplied by the scale of each channel along `axis`; then the relu of `op`."""
     result = node.float_result_type()
     plain = dataclasses.replace(op, do_relu=False, relu_limit=-1.0)
     sums = build(plain, operands, result.with_element(ScalarType("i32")).at(None), f"{node.name}_sums")
@@ -28,4 +28,4 @@ def scaled_sums(
     dims = [1] * len(result.dims)
     dims[axis] = result.dims[axis]
     factors = build.weight("scales", np.broadcast_to(scales, dims[axis]).reshape(dims).astype(np.float32))
-    return build(tpu.Mul(do_relu=node.op.do_relu, relu_limit=node.op.relu_limit), [floats, factors], result)
+    return build(tpu.Mul(do_relu=op.do_relu, relu_limit=op.relu_limit), [floats, factors], result)
