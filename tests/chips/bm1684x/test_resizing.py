@@ -43,15 +43,16 @@ STAY = ("twice", "four times", "mirrored", "repeated", "a mirrored row")
 
 def model(name: str) -> bytes:
     """The case behind a Relu, and before another one where bytes would otherwise be read as floats."""
-    shape = (RESIZED[name] if name in RESIZED else PADDED[name])[0]
+    shape: tuple[int, ...]
     if name in RESIZED:
-        _, factors, coordinates = RESIZED[name]
+        shape, factors, coordinates = RESIZED[name]
         scales = numpy_helper.from_array(np.array([1, 1, *factors], np.float32), "scales")
         attributes = {"mode": "linear", "coordinate_transformation_mode": coordinates}
         node = helper.make_node("Resize", ["v", "", "scales"], ["w"], **attributes)
-        dims, constant = [*shape[:2], shape[2] * factors[0], shape[3] * factors[1]], scales
+        dims = [extent * factor for extent, factor in zip(shape, (1, 1, *factors), strict=True)]
+        constant = scales
     else:
-        _, mode, pads = PADDED[name]
+        shape, mode, pads = PADDED[name]
         constant = numpy_helper.from_array(np.array(pads, np.int64), "pads")
         node = helper.make_node("Pad", ["v", "pads"], ["w"], mode=mode)
         dims = [n + pads[axis] + pads[axis + len(shape)] for axis, n in enumerate(shape)]
