@@ -63,8 +63,10 @@ class AnyPadKernel(KernelChoice[tpu.Pad]):
     """Chooses padding in local memory where possible, else copies in DDR."""
 
     def __init__(self, target: Target = BM1684X) -> None:
-        self._locals = (LocalPadKernel(target), LocalBorderKernel(target))
+        self._local, self._border = LocalPadKernel(target), LocalBorderKernel(target)
         self._moves = PadKernel(target)
 
     def kernel(self, node: Node) -> TileKernel[Any, Bm1684xAssembler] | MoveKernel[Any]:
-        return next((local for local in self._locals if local.serves(node)), self._moves)
+        if self._local.serves(node):
+            return self._local
+        return self._border if self._border.serves(node) else self._moves
