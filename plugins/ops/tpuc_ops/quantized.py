@@ -73,6 +73,14 @@ class Product(ComputesIntegers):
         return isinstance(source, Uniform) and isinstance(filters, Uniform)
 
 
+class SometimesBytes:
+    """A lowering of products with `float_sums` that cannot return the sums of every node as floats."""
+
+    def returns_bytes(self, node: Node) -> bool:
+        """True if this one gives bytes, whatever reads them."""
+        raise NotImplementedError(f"{type(self).__name__} is SometimesBytes, so it must implement returns_bytes()")
+
+
 class KeepsScale(ComputesIntegers):
     """An op whose operands and result share one scale and zero point."""
 

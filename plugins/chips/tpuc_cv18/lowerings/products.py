@@ -6,10 +6,11 @@ import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
-from tpuc.api import BF16, F32, Lowering, LoweringBuilder, LoweringNode, TensorType, UniformPerAxis, Value
+from tpuc.api import BF16, F32, Lowering, LoweringBuilder, LoweringNode, Node, TensorType, UniformPerAxis, Value
 from tpuc_chip_parts.lowering import is_stated, learned_scales
 from tpuc_ops import top, tpu
 from tpuc_ops.integers import zero_point
+from tpuc_ops.quantized import SometimesBytes
 
 from tpuc_cv18.lowerings.common import QDM, Array, as_bf16
 from tpuc_cv18.lowerings.qdm import (
@@ -101,7 +102,7 @@ class ConvBf16(Lowering[top.Conv]):
 
 
 @TABLE.lowers(top.Conv, "int8")
-class ConvInt8(Lowering[top.Conv]):
+class ConvInt8(Lowering[top.Conv], SometimesBytes):
     """Per-channel filters; int32 sums with bias, one 31-bit multiplier and shift per channel, rounded twice. With float
     output, the sums are multiplied by a bf16 scale per channel, except in depthwise convolutions. Prequantized
     filters keep their integers.
@@ -112,6 +113,10 @@ class ConvInt8(Lowering[top.Conv]):
 
     def takes_zero_points(self, node: LoweringNode) -> bool:
         return is_stated(node) and is_stored(node)
+
+    def returns_bytes(self, node: Node[top.Conv]) -> bool:
+        x, filters = node.operand_types[:2]
+        return node.op.group > 1 and x.dims[1] == filters.dims[0] == node.op.group
 
     def refuse(self, node: LoweringNode) -> str | None:
         return _refusal(node)

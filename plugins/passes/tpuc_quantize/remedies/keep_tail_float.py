@@ -23,6 +23,7 @@ from tpuc_lower.target.results import FLOAT_SUMS, MODE
 from tpuc_ops.traits import Concatenates, ExtractsFeatures, StridedView, states
 from tpuc_optimize.canonicalization.masks import behind_heavy, masked_scores
 
+from tpuc_quantize.remedies.coarse_outputs import coarse_outputs
 from tpuc_quantize.tables.table import as_table
 
 
@@ -49,7 +50,8 @@ class KeepTailFloat(Pass):
 
     Products before the tail whose results are only read as floats are listed in the result `float_sums`, if the chip
     can return their sums as floats, unless their outputs are returned as bytes (positions from 0 in the result
-    `stored_outputs`) or too many of them are moved. A table from training states itself what is float.
+    `stored_outputs`) or too many of them are moved. Cheap last products of outputs with a coarse step are computed in
+    floats (`coarse_outputs`). A table from training states itself what is float.
     """
 
     name = "keep-tail-float"
@@ -68,13 +70,12 @@ class KeepTailFloat(Pass):
         behind = behind_heavy(module)
         tail = _tail(module)
         modes: dict[str, str] = dict(context.find(QUANTIZE_TABLE, {}))
-        for operation in tail:
-            if operation not in behind or _keeps_type(operation):
-                continue
+        stored = context.find(STORED_OUTPUTS, frozenset())
+        floats = [one for one in tail if one in behind and not _keeps_type(one)]
+        for operation in (*floats, *coarse_outputs(module, cells, stored)):
             if cells.computes(operation.op, float_mode):
                 modes.setdefault(operation.name, float_mode)
         context.leave(QUANTIZE_TABLE, modes)
-        stored = context.find(STORED_OUTPUTS, frozenset())
         context.leave(FLOAT_SUMS, _float_sums(module, tail.keys() | masked_scores(module), modes, cells, stored))
         return False
 
