@@ -16,6 +16,7 @@ TABLES_ELSEWHERE = (PLUGINS / "ops", PLUGINS / "chips", PLUGINS / "frontends")
 DEFENDED = {
     "plugins/passes/tpuc_optimize/canonicalization/affine.py": {"AFFINE_OPS"},
     "plugins/passes/tpuc_optimize/canonicalization/masks.py": {"_FEW", "_JOINS"},
+    "plugins/passes/tpuc_optimize/canonicalization/wide_structures.py": {"_GATES", "_INSIDE"},
     "plugins/passes/tpuc_plan/regions/outline.py": {"ATTRIBUTES"},
     "plugins/passes/tpuc_prequantized/absorb_quantization.py": {"_STATED"},
     "plugins/passes/tpuc_prequantized/common.py": {"STORED"},

@@ -24,6 +24,7 @@ PIPELINES: Pipelines = {
         "bound-masks",
         "keep-masks-float",
         "keep-epsilons",
+        "keep-states-float",
         "keep-tail-float",
         "correct-bias",
         "scale-channels",

@@ -18,12 +18,13 @@ from tpuc.api import (
 )
 from tpuc.api.boundary import is_postprocess
 from tpuc_lower.lowering.cells import Cells
+from tpuc_lower.special_values.coarse_outputs import coarse_outputs
 from tpuc_lower.target.kernels import chip_of, runs_on_chip
 from tpuc_lower.target.results import FLOAT_SUMS, MODE
 from tpuc_ops.traits import Concatenates, ExtractsFeatures, StridedView, states
 from tpuc_optimize.canonicalization.masks import behind_heavy, masked_scores
+from tpuc_optimize.canonicalization.wide_structures import wide_structures
 
-from tpuc_quantize.remedies.coarse_outputs import coarse_outputs
 from tpuc_quantize.tables.table import as_table
 
 
@@ -76,7 +77,8 @@ class KeepTailFloat(Pass):
             if cells.computes(operation.op, float_mode):
                 modes.setdefault(operation.name, float_mode)
         context.leave(QUANTIZE_TABLE, modes)
-        context.leave(FLOAT_SUMS, _float_sums(module, tail.keys() | masked_scores(module), modes, cells, stored))
+        floating = tail.keys() | masked_scores(module) | wide_structures(module)
+        context.leave(FLOAT_SUMS, _float_sums(module, floating, modes, cells, stored))
         return False
 
 

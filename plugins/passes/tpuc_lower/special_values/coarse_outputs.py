@@ -6,9 +6,10 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from tpuc.api import Calibrated, Module, Operation, Value
-from tpuc_lower.lowering.cells import Cells
 from tpuc_ops.quantized import SometimesBytes
 from tpuc_ops.traits import Rearranges, states
+
+from tpuc_lower.lowering.cells import Cells
 
 _STEPS = 127
 
