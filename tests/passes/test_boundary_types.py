@@ -69,3 +69,34 @@ def test_an_input_of_two_users_is_rounded_once_and_outputs_are_cast() -> None:
 def test_types_that_do_not_fit_are_named(given: SetBoundaryTypes, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         given.run(module(), PassContext(Registry(), None, {}))
+
+
+def test_moves_of_an_input_that_is_only_read_narrow_move_the_narrow_type() -> None:
+    """One permutation has a narrow reader only, the other one a wide reader too."""
+    wide = TensorType((2, 3), F32)
+    half, turned = wide.with_element(ScalarType("f16")), wide.with_shape((3, 2))
+    body, made = Block([wide]), Module("net", {})
+    builder = Builder(made)
+    builder.at_end_of(body)
+    x = builder.build(top.Input(), list(body.arguments), wide, "x")
+    moved = [builder.build(tpu.Permute(order=(1, 0)), [x], turned, name) for name in ("once", "twice")]
+    flat = builder.build(tpu.Reshape(shape=(6,)), [moved[0]], wide.with_shape((6,)), "flat")
+    casts = [
+        builder.build(tpu.Cast(with_scale=True), [one], one.tensor.with_element(half.element), f"{one.name}_f16")
+        for one in (flat, moved[1])
+    ]
+    results = [builder.build(tpu.Add(), [one, one], one.tensor, f"sum{index}") for index, one in enumerate(casts)]
+    results.append(builder.build(tpu.Add(), [moved[1]] * 2, turned, "wholes"))
+    body.append(Operation(Return(), results))
+    function = Function("main", FunctionType((), ()), body)
+    function.update_type()
+    made.functions.append(function)
+    SetBoundaryTypes(("f16",)).run(made, PassContext(Registry(), None, {}))
+    types = {one.name: str(one.result.tensor.storage) for one in made.main.operations if one.results}
+    assert (types["once"], types["flat"], types["twice"], types["twice_f16"]) == ("f16", "f16", "f32", "f16")
+    assert "flat_f16" not in types
+    array = np.array([[1.0, -2.5, 0.1], [3.0, 4.0, 5.5]], np.float16)
+    found = [np.asarray(one, np.float32) for one in Interpreter(made).run({"x": array}).values()]
+    assert np.array_equal(found[0], 2 * array.T.reshape(6).astype(np.float32))
+    assert np.array_equal(found[1], 2 * array.T.astype(np.float32))
+    assert np.array_equal(found[2], 2 * array.T.astype(np.float32))

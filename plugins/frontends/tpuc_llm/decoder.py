@@ -108,13 +108,37 @@ class Block:
 
     def _context(self, q: Value, k: Value, v: Value, mask: Value, history: tuple[Value, Value] | None) -> Value:
         """Attention itself."""
-        graph, name, shape = self.graph, self.prefix, self.shape
         if history is not None:
-            k = graph.concat([history[0], k], 1, f"{name}keys")
-            v = graph.concat([history[1], v], 1, f"{name}values")
-        if self.tokens > 1 and shape.heads * self.tokens * k.tensor.dims[1] * SCORE_BYTES > MOST_TOGETHER:
+            return self._with_history(q, k, v, mask, history)
+        if self.shape.heads * self.tokens * k.tensor.dims[1] * SCORE_BYTES > MOST_TOGETHER:
             return self._by_head(q, k, v, mask)
         return self._together(q, k, v, mask)
+
+    def _with_history(self, q: Value, k: Value, v: Value, mask: Value, history: tuple[Value, Value]) -> Value:
+        """One token behind a history, which is read where it is: only scores are put together."""
+        graph, name, shape = self.graph, self.prefix, self.shape
+        heads, group, size = shape.kv_heads, shape.group, shape.head_size
+        length = history[0].tensor.dims[1]
+        q = graph.reshape(q, (1, heads, group, size), f"{name}q_rows")
+        parts = {"history": history, "own": (k, v)}
+        by_head = (0, 2, 1, 3)
+        scores = [
+            graph.product(q, graph.permute(one, by_head, f"{name}{part}_keys"), f"{name}{part}_products", transposed=True)
+            for part, (one, _) in parts.items()
+        ]
+        joined = graph.scaled(graph.concat(scores, 3, f"{name}products"), size**-0.5, f"{name}scores")
+        shares = graph.softmax(graph.add(joined, mask, f"{name}masked_scores"), f"{name}shares")
+        ends = {"history": (0, length), "own": (length, length + 1)}
+        sums = [
+            graph.product(
+                graph.part(shares, 3, *ends[part], f"{name}{part}_shares"),
+                graph.permute(one, by_head, f"{name}{part}_values"),
+                f"{name}{part}_context",
+            )
+            for part, (_, one) in parts.items()
+        ]
+        context = graph.add(*sums, f"{name}context_rows")
+        return graph.reshape(context, (1, 1, shape.heads * size), f"{name}context")
 
     def _by_head(self, q: Value, k: Value, v: Value, mask: Value) -> Value:
         """One head after another: its scores stay in local memory."""
@@ -141,19 +165,16 @@ class Block:
         """All heads at once; the query heads of one key head are rows of one product."""
         graph, name, tokens, shape = self.graph, self.prefix, self.tokens, self.shape
         heads, group, size = shape.kv_heads, shape.group, shape.head_size
-        rows = (1, heads, group * tokens, size)
-        if tokens > 1:
-            q = graph.reshape(q, (tokens, heads, group, size), f"{name}q_grouped")
-            q = graph.permute(q, (1, 2, 0, 3), f"{name}q_by_head")
-            mask = graph.concat([mask] * group, 2, f"{name}mask_of_group")
-        q = graph.reshape(q, rows, f"{name}q_rows")
+        q = graph.reshape(q, (tokens, heads, group, size), f"{name}q_grouped")
+        q = graph.permute(q, (1, 2, 0, 3), f"{name}q_by_head")
+        mask = graph.concat([mask] * group, 2, f"{name}mask_of_group")
+        q = graph.reshape(q, (1, heads, group * tokens, size), f"{name}q_rows")
         scores = graph.product(q, graph.permute(k, (0, 2, 3, 1), f"{name}keys_by_head"), f"{name}products")
         scores = graph.add(graph.scaled(scores, size**-0.5, f"{name}scores"), mask, f"{name}masked_scores")
         shares = graph.softmax(scores, f"{name}shares")
         context = graph.product(shares, graph.permute(v, (0, 2, 1, 3), f"{name}values_by_head"), f"{name}context_rows")
-        if tokens > 1:
-            context = graph.reshape(context, (heads, group, tokens, size), f"{name}context_by_head")
-            context = graph.permute(context, (2, 0, 1, 3), f"{name}context_by_token")
+        context = graph.reshape(context, (heads, group, tokens, size), f"{name}context_by_head")
+        context = graph.permute(context, (2, 0, 1, 3), f"{name}context_by_token")
         return graph.reshape(context, (1, tokens, shape.heads * size), f"{name}context")
 
 

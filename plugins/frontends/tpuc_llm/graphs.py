@@ -47,8 +47,10 @@ class Graph:
         product = top.A16MatMul(weight_bits=stored.bits, q_group_size=stored.group)
         return self._builder.build(product, operands, name)
 
-    def product(self, left: Value, right: Value, name: str) -> Value:
-        return self._builder.build(top.MatMul(), [left, right, self._builder.none()], name)
+    def product(self, left: Value, right: Value, name: str, *, transposed: bool = False) -> Value:
+        """``left @ right``, or ``left @ right.T``, of the last two dimensions."""
+        op = top.MatMul(right_transpose=transposed)
+        return self._builder.build(op, [left, right, self._builder.none()], name)
 
     def norm(self, x: Value, factors: Array, eps: float, name: str) -> Value:
         """RMSNorm over the last dimension."""

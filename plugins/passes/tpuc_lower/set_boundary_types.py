@@ -24,6 +24,8 @@ from tpuc_optimize.canonicalization.common import Names
 
 TYPES = ("f32", "f16", "bf16", "i32")
 """Types that inputs and outputs may have."""
+_MOVES = (tpu.Permute, tpu.Reshape, tpu.Slice)
+"""Ops of one operand that change no value."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,8 @@ class SetBoundaryTypes(Pass):
     """Make inputs and outputs of `f32`, `f16`, `bf16` or `i32`, by position; an empty name leaves one as it is.
 
     A user of an input that needs another type gets a Cast; one that had a Cast to the input's new type reads the input
-    itself, so that what was rounded before is not rounded twice.
+    itself, so that what was rounded before is not rounded twice. Ops that only move an input for such users move the
+    new type.
     """
 
     name = "set-boundary-types"
@@ -66,16 +69,33 @@ def _retype_input(module: Module, operation: Operation, element: ElementType) ->
     value, wide = operation.result, operation.result.tensor
     if wide.element == element:
         return
-    casts = [user for user in value.users if isinstance(user.op, tpu.Cast) and user.result.tensor.element == element]
-    others = [(user, index) for user, index in value.uses if user not in casts]
+    casts, moves = _read_as(value, element)
+    others = [(user, index) for user, index in value.uses if user not in casts and user not in moves]
     value.type = operation.operands[0].type = wide.with_element(element)
+    for move in moves:
+        move.result.type = move.result.tensor.with_element(element)
     for cast in casts:
-        cast.result.replace_with(value)
+        cast.result.replace_with(cast.operands[0])
         cast.erase()
     if others:
         widened = _cast(module, operation, value, wide)
         for user, index in others:
             user.set_operand(index, widened)
+
+
+def _read_as(value: Value, element: ElementType) -> tuple[list[Operation], list[Operation]]:
+    """Return the casts of a value to `element`, and the moves whose results have no other readers than such casts."""
+    casts: list[Operation] = []
+    moves: list[Operation] = []
+    for user in dict.fromkeys(value.users):
+        if isinstance(user.op, tpu.Cast) and user.result.tensor.element == element:
+            casts.append(user)
+        elif isinstance(user.op, _MOVES) and user.operands[0] is value and user.result.tensor.element == value.tensor.element:
+            inner = _read_as(user.result, element)
+            if all(reader in (*inner[0], *inner[1]) for reader in user.result.users):
+                casts += inner[0]
+                moves += [user, *inner[1]]
+    return casts, moves
 
 
 def _retype_output(module: Module, index: int, element: ElementType) -> None:
