@@ -10,7 +10,7 @@ import numpy as np
 from tpuc_ops.arrays import Array
 
 from tpuc_llm.arithmetic import Arithmetic
-from tpuc_llm.family import BlockWeights, Linear
+from tpuc_llm.family import BlockWeights, Factors, Linear
 from tpuc_llm.quantization import Quantizer
 from tpuc_llm.rounding import Feedback
 
@@ -46,7 +46,7 @@ class BlockCalibration:
             moments, missing = self._moments(done, weights, name)
             for part in parts:
                 linear = getattr(weights, part)
-                if linear.integers is not None:
+                if linear is None or linear.integers is not None:
                     continue
                 fitted = dataclasses.replace(linear, weight=linear.weight + fit(linear.weight, moments, missing))
                 done = dataclasses.replace(done, **{part: Feedback(self.quantizer, moments).linear(fitted)})
@@ -72,7 +72,7 @@ class BlockCalibration:
         for first in range(0, len(self.states), TOGETHER):
             yield slice(first, first + TOGETHER)
 
-    def head(self, linear: Linear, norm: Array, quantizer: Quantizer) -> Linear:
+    def head(self, linear: Linear, norm: Factors, quantizer: Quantizer) -> Linear:
         """Return the head with its matrix as integers."""
         moments = second_moments(self.arithmetic.norm(self.states, norm))
         return Feedback(quantizer, moments).linear(linear)

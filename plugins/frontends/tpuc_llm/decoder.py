@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
 from tpuc.api import Module, StringAttr, Value
 from tpuc_ops.arrays import Array
 
-from tpuc_llm.family import BlockWeights, Linear, Shape
+from tpuc_llm.family import BlockWeights, Factors, Linear, Shape
 from tpuc_llm.graphs import Graph, rotary_tables
 
 SCORE_BYTES = 4
@@ -21,6 +22,8 @@ MOST_TOGETHER = 1 << 19
 block of SmolLM2 with a prompt of 512 tokens takes 1,651,402 cycles together, 742,121 head by head; one of stories260k
 with 128 tokens (524,288 bytes) 77,999 and 104,427, because its heads of 8 numbers are slow to load.
 """
+MASKED = -10000.0
+"""Added to the scores of positions that a token must not see, as the vendor's converter does."""
 OUTPUTS = ("output_states", "k_cache", "v_cache")
 
 
@@ -59,9 +62,13 @@ class Block:
     tokens: int
     prefix: str = ""
 
-    def rotation(self, positions: Value, context: int) -> Rotation:
-        """Look up the tables of `context` positions by position numbers [1, tokens]."""
-        tables = rotary_tables(self.shape.frequencies, context, self.shape.rope_factor)
+    def _rotation(self, positions: Value, context: int) -> Rotation | None:
+        """Look up the tables of `context` positions by position numbers [1, tokens]; None if nothing is rotated."""
+        own = self.weights.frequencies
+        frequencies = self.shape.frequencies if own is None else own
+        if not len(frequencies):
+            return None
+        tables = rotary_tables(frequencies, context, self.shape.rope_factor)
         found = [
             self.graph.reshape(
                 self.graph.rows(table, positions, f"{self.prefix}{name}"),
@@ -75,30 +82,58 @@ class Block:
     def attend(
         self,
         x: Value,
-        rotation: Rotation,
+        positions: Value,
         mask: Value,
+        context: int,
         history: tuple[Value, Value] | None = None,
         name_of_states: str = "",
     ) -> Attended:
-        """Append attention and MLP behind states [1, tokens, H]; `mask` is added to scores [1, 1, tokens, keys]."""
+        """Append attention and MLP behind states [1, tokens, H] at positions [1, tokens] out of `context`; `mask` is
+        added to scores [1, 1, tokens, keys].
+        """
         graph, weights, eps, name = self.graph, self.weights, self.shape.norm_eps, self.prefix
+        rotation = self._rotation(positions, context)
+        mask = self._in_window(mask, positions, context)
+        if weights.positions is not None:
+            x = graph.add(x, graph.rows(weights.positions[:context], positions, f"{name}places"), f"{name}placed")
         h = graph.norm(x, weights.attention_norm, eps, f"{name}attention_norm")
         q = self._heads(graph.linear(h, weights.q, f"{name}q"), self.shape.heads, weights.q_norm, "q")
         k = self._heads(graph.linear(h, weights.k, f"{name}k"), self.shape.kv_heads, weights.k_norm, "k")
         v = graph.linear(h, weights.v, f"{name}v")
-        q = rotation.apply(graph, q, f"{name}q_rotated")
-        k = rotation.apply(graph, k, f"{name}k_cache")
+        if rotation is not None:
+            q = rotation.apply(graph, q, f"{name}q_rotated")
+            k = rotation.apply(graph, k, f"{name}k_cache")
         v = graph.reshape(v, (1, self.tokens, self.shape.kv_heads, self.shape.head_size), f"{name}v_cache")
-        context = self._context(q, k, v, mask, history)
-        x = graph.add(x, graph.linear(context, weights.o, f"{name}o"), f"{name}attention_states")
+        attended = graph.linear(self._context(q, k, v, mask, history), weights.o, f"{name}o")
+        x = graph.add(x, self._ended(attended, weights.attention_end_norm, "attention_end"), f"{name}attention_states")
         h = graph.norm(x, weights.mlp_norm, eps, f"{name}mlp_norm")
-        gate = graph.linear(h, weights.gate, f"{name}gate")
-        gate = graph.activated(gate, self.shape.activation, f"{name}gate_{self.shape.activation}")
-        gated = graph.mul(gate, graph.linear(h, weights.up, f"{name}up"), f"{name}gated")
-        states = graph.add(
-            x, graph.linear(gated, weights.down, f"{name}down"), name_of_states or f"{name}output_states"
-        )
-        return Attended(states, k, v)
+        done = self._ended(graph.linear(self._gated(h), weights.down, f"{name}down"), weights.mlp_end_norm, "mlp_end")
+        return Attended(graph.add(x, done, name_of_states or f"{name}output_states"), k, v)
+
+    def _gated(self, h: Value) -> Value:
+        """Return what the last product of the MLP reads."""
+        graph, weights, name, kind = self.graph, self.weights, self.prefix, self.shape.activation
+        if weights.gate is None:
+            return graph.activated(graph.linear(h, weights.up, f"{name}up"), kind, f"{name}up_{kind}")
+        gate = graph.activated(graph.linear(h, weights.gate, f"{name}gate"), kind, f"{name}gate_{kind}")
+        return graph.mul(gate, graph.linear(h, weights.up, f"{name}up"), f"{name}gated")
+
+    def _ended(self, x: Value, factors: Array | None, name: str) -> Value:
+        return x if factors is None else self.graph.norm(x, factors, self.shape.norm_eps, f"{self.prefix}{name}_norm")
+
+    def _in_window(self, mask: Value, positions: Value, context: int) -> Value:
+        """Mask the tokens that lie the block's window or more before a token."""
+        window, keys = self.weights.window, mask.tensor.dims[-1]
+        if not window or context <= window:
+            return mask
+        places = np.arange(keys)
+        hidden = np.subtract.outer(np.arange(context), places) >= window
+        if keys > context:  # behind a history: the last key is the token itself
+            hidden[:, context:] = False
+        band = np.where(hidden, np.float32(MASKED), np.float32(0))
+        found = self.graph.rows(band, positions, f"{self.prefix}window")
+        found = self.graph.reshape(found, mask.tensor.dims, f"{self.prefix}window_mask")
+        return self.graph.add(mask, found, f"{self.prefix}mask_in_window")
 
     def _heads(self, x: Value, count: int, norm: Array | None, name: str) -> Value:
         x = self.graph.reshape(x, (1, self.tokens, count, self.shape.head_size), f"{self.prefix}{name}_heads")
@@ -123,10 +158,13 @@ class Block:
         parts = {"history": history, "own": (k, v)}
         by_head = (0, 2, 1, 3)
         scores = [
-            graph.product(q, graph.permute(one, by_head, f"{name}{part}_keys"), f"{name}{part}_products", transposed=True)
+            graph.product(
+                q, graph.permute(one, by_head, f"{name}{part}_keys"), f"{name}{part}_products", transposed=True
+            )
             for part, (one, _) in parts.items()
         ]
-        joined = graph.scaled(graph.concat(scores, 3, f"{name}products"), size**-0.5, f"{name}scores")
+        joined = graph.scaled(graph.concat(scores, 3, f"{name}products"), shape.score_scale, f"{name}scores")
+        joined = graph.capped(joined, shape.score_cap, f"{name}capped")
         shares = graph.softmax(graph.add(joined, mask, f"{name}masked_scores"), f"{name}shares")
         ends = {"history": (0, length), "own": (length, length + 1)}
         sums = [
@@ -137,13 +175,13 @@ class Block:
             )
             for part, (_, one) in parts.items()
         ]
-        context = graph.add(*sums, f"{name}context_rows")
+        context = graph.add(sums[0], sums[1], f"{name}context_rows")
         return graph.reshape(context, (1, 1, shape.heads * size), f"{name}context")
 
     def _by_head(self, q: Value, k: Value, v: Value, mask: Value) -> Value:
         """One head after another: its scores stay in local memory."""
         graph, name, shape = self.graph, self.prefix, self.shape
-        q = graph.scaled(q, shape.head_size**-0.5, f"{name}q_scaled")
+        q = graph.scaled(q, shape.score_scale, f"{name}q_scaled")
         mask = graph.reshape(mask, mask.tensor.dims[1:], f"{name}mask_rows")
         keys = [self._head(k, one, f"{name}keys_{one}") for one in range(shape.kv_heads)]
         keys = [graph.permute(one, (0, 2, 1), f"{name}keys_{at}_turned") for at, one in enumerate(keys)]
@@ -152,6 +190,7 @@ class Block:
         for head in range(shape.heads):
             own, theirs = f"{name}head_{head}_", head // shape.group
             scores = graph.product(self._head(q, head, f"{own}q"), keys[theirs], f"{own}products")
+            scores = graph.capped(scores, shape.score_cap, f"{own}capped")
             shares = graph.softmax(graph.add(scores, mask, f"{own}scores"), f"{own}shares")
             found.append(graph.product(shares, values[theirs], f"{own}context"))
         return graph.concat(found, 2, f"{name}context")
@@ -170,7 +209,10 @@ class Block:
         mask = graph.concat([mask] * group, 2, f"{name}mask_of_group")
         q = graph.reshape(q, (1, heads, group * tokens, size), f"{name}q_rows")
         scores = graph.product(q, graph.permute(k, (0, 2, 3, 1), f"{name}keys_by_head"), f"{name}products")
-        scores = graph.add(graph.scaled(scores, size**-0.5, f"{name}scores"), mask, f"{name}masked_scores")
+        scores = graph.capped(
+            graph.scaled(scores, shape.score_scale, f"{name}scores"), shape.score_cap, f"{name}capped"
+        )
+        scores = graph.add(scores, mask, f"{name}masked_scores")
         shares = graph.softmax(scores, f"{name}shares")
         context = graph.product(shares, graph.permute(v, (0, 2, 1, 3), f"{name}values_by_head"), f"{name}context_rows")
         context = graph.reshape(context, (heads, group, tokens, size), f"{name}context_by_head")
@@ -200,7 +242,7 @@ def block_network(
     length: int,
     *,
     decode: bool,
-    last_norm: Array | None = None,
+    last_norm: Factors | None = None,
 ) -> Module:
     """Build one block: for a prompt of `length` tokens, or to `decode` one token behind a history of `length`.
 
@@ -211,9 +253,9 @@ def block_network(
     block = Block(graph, shape, weights, tokens)
     given = graph.inputs
     history = (given["history_k"], given["history_v"]) if decode else None
-    rotation = block.rotation(given["position_ids"], length)
     name_of_states = OUTPUTS[0] if last_norm is None else "block_states"
-    done = block.attend(given["input_states"], rotation, given["attention_mask"], history, name_of_states)
+    positions, mask = given["position_ids"], given["attention_mask"]
+    done = block.attend(given["input_states"], positions, mask, length, history, name_of_states)
     states = done.states
     if last_norm is not None:
         states = graph.norm(states, last_norm, shape.norm_eps, "last_norm")
@@ -232,4 +274,5 @@ def embedding_network(source: str, name: str, table: Array, tokens: int) -> Modu
 def head_network(source: str, shape: Shape, head: Linear) -> Module:
     """Build the logits of one token."""
     graph = Graph(source, "lm_head", {"hidden_states": (1, shape.hidden)}, ("m_logits",))
-    return graph.module({"m_logits": graph.linear(graph.inputs["hidden_states"], head, "head")})
+    logits = graph.linear(graph.inputs["hidden_states"], head, "head")
+    return graph.module({"m_logits": graph.capped(logits, shape.logit_cap, "capped_logits")})

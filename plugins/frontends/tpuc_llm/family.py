@@ -11,7 +11,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from tpuc.api import Unsupported
@@ -41,11 +41,21 @@ class Shape:
     rope_factor: float = 1.0
     activation: str = "silu"
     """Of the gate: silu, or gelu_tanh."""
+    score_factor: float | None = None
+    """Multiplies scores; by default the reciprocal square root of `head_size`."""
+    score_cap: float = 0.0
+    logit_cap: float = 0.0
+    """Scores and logits become ``cap * tanh(x / cap)``; 0 leaves them as they are."""
 
     @property
     def group(self) -> int:
         """Query heads that read one key and value head."""
         return self.heads // self.kv_heads
+
+    @property
+    def score_scale(self) -> float:
+        """What scores are multiplied by."""
+        return self.head_size**-0.5 if self.score_factor is None else self.score_factor
 
 
 @dataclass(frozen=True)
@@ -61,23 +71,42 @@ class Linear:
 
 
 @dataclass(frozen=True)
-class BlockWeights:
-    """The weights of one block; norms are the factors of RMSNorm.
+class Norm:
+    """A norm that subtracts the mean and adds a bias."""
 
-    `q_norm` and `k_norm` normalize each head before rotation.
+    weight: Array
+    bias: Array
+
+
+Factors: TypeAlias = "Array | Norm"
+"""The factors of RMSNorm, or a norm with a bias."""
+
+
+@dataclass(frozen=True)
+class BlockWeights:
+    """The weights of one block. Without a `gate`, the activation is that of `up`.
+
+    `q_norm` and `k_norm` normalize each head before rotation; `attention_end_norm` and `mlp_end_norm` what is added to
+    the states. `positions`, rows by position, are added to the states in front of the block. `frequencies` replace
+    those of the shape. Tokens see the `window` tokens up to their own, all if it is 0.
     """
 
-    attention_norm: Array
+    attention_norm: Factors
     q: Linear
     k: Linear
     v: Linear
     o: Linear
-    mlp_norm: Array
-    gate: Linear
+    mlp_norm: Factors
+    gate: Linear | None
     up: Linear
     down: Linear
     q_norm: Array | None = None
     k_norm: Array | None = None
+    attention_end_norm: Array | None = None
+    mlp_end_norm: Array | None = None
+    positions: Array | None = None
+    frequencies: Array | None = None
+    window: int = 0
 
 
 class Family(ABC):
@@ -98,7 +127,7 @@ class Family(ABC):
         """Return the weights of one block."""
 
     @abstractmethod
-    def head(self, checkpoint: Checkpoint) -> tuple[Array, Array]:
+    def head(self, checkpoint: Checkpoint) -> tuple[Factors, Array]:
         """Return the last norm and the head: [hidden] and [vocabulary, hidden]."""
 
 
@@ -172,10 +201,13 @@ class Reader:
             return plain
         if kind == "llama3":
             return _llama3(inner, plain)
+        if kind == "linear":
+            return plain / inner.number("factor")
         if kind == "factors":
             return plain / inner.numbers("factors", len(plain))
         raise self.refuse(
-            f"rotary positions of type {_short(kind)} are not built; default and llama3 are. Choose another model."
+            f"rotary positions of type {_short(kind)} are not built; default, linear, and llama3 are. Choose another "
+            "model."
         )
 
 

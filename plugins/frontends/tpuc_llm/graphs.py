@@ -10,7 +10,7 @@ from tpuc_importing.building import ModuleSource, TopBuilder
 from tpuc_ops import top
 from tpuc_ops.arrays import Array
 
-from tpuc_llm.family import Linear
+from tpuc_llm.family import Factors, Linear, Norm
 
 
 class Graph:
@@ -52,8 +52,11 @@ class Graph:
         op = top.MatMul(right_transpose=transposed)
         return self._builder.build(op, [left, right, self._builder.none()], name)
 
-    def norm(self, x: Value, factors: Array, eps: float, name: str) -> Value:
-        """RMSNorm over the last dimension."""
+    def norm(self, x: Value, factors: Factors, eps: float, name: str) -> Value:
+        """RMSNorm over the last dimension, or a norm with a bias."""
+        if isinstance(factors, Norm):
+            operands = [x, self.weight(f"{name}_weight", factors.weight), self.weight(f"{name}_bias", factors.bias)]
+            return self._builder.build(top.LayerNorm(axis=-1, eps=eps), operands, name)
         return self._builder.build(top.RMSNorm(eps=eps), [x, self.weight(f"{name}_weight", factors)], name)
 
     def add(self, left: Value, right: Value, name: str) -> Value:
@@ -69,6 +72,13 @@ class Graph:
         """The activation of a gate."""
         op = top.GELU(approx_mode="tanh") if activation == "gelu_tanh" else top.SiLU()
         return self._builder.build(op, [x], name)
+
+    def capped(self, x: Value, cap: float, name: str) -> Value:
+        """``cap * tanh(x / cap)``, or x if the cap is 0."""
+        if not cap:
+            return x
+        curve = self._builder.build(top.Tanh(), [self.scaled(x, 1 / cap, f"{name}_share")], f"{name}_curve")
+        return self.scaled(curve, cap, name)
 
     def softmax(self, x: Value, name: str) -> Value:
         """Over the last dimension."""

@@ -13,11 +13,11 @@ import numpy as np
 from tpuc.api import ImportOptions, Module, NetworkPart, Unsupported, UsageError, WeightChoice
 from tpuc_ops.arrays import Array
 
-from tpuc_llm.arithmetic import Arithmetic, product
+from tpuc_llm.arithmetic import Arithmetic, capped, product
 from tpuc_llm.calibrating import TOKENS, WINDOW, BlockCalibration, windows
 from tpuc_llm.checkpoint import Checkpoint
-from tpuc_llm.decoder import Block, block_network, embedding_network, head_network
-from tpuc_llm.family import BlockWeights, Family, Linear, Shape
+from tpuc_llm.decoder import MASKED, Block, block_network, embedding_network, head_network
+from tpuc_llm.family import BlockWeights, Factors, Family, Linear, Shape
 from tpuc_llm.frontend import SUFFIX
 from tpuc_llm.gguf import GgufCheckpoint
 from tpuc_llm.graphs import Graph
@@ -29,8 +29,6 @@ GROUP = "tpuc.llm_families"
 SEQUENCE = "seq"
 PROJECTIONS = ("q", "k", "v", "o", "gate", "up", "down")
 """The products of a block whose matrices are quantized."""
-MASKED = -10000.0
-"""Added to the scores of positions that a token must not see, as the vendor's converter does."""
 LONGEST = 1 << 15
 """Tokens; the scores of a longer prompt fit into the memory of no chip."""
 MODE = "mode"
@@ -97,7 +95,8 @@ class LanguageModel:
                 yield self.calibration.quantized(weights)
             elif self.weights is not None:
                 quantizer = Quantizer(self.weights, self.weights.bits)
-                found = {name: quantizer.linear(getattr(weights, name)) for name in PROJECTIONS}
+                given: dict[str, Linear | None] = {name: getattr(weights, name) for name in PROJECTIONS}
+                found = {name: quantizer.linear(linear) for name, linear in given.items() if linear is not None}
                 yield dataclasses.replace(weights, **found)
             else:
                 yield weights
@@ -117,7 +116,7 @@ class LanguageModel:
         states = table[np.array(cut)]
         return BlockCalibration(arithmetic, Quantizer(self.weights, self.weights.bits), states, states.copy())
 
-    def head(self) -> tuple[Array, Linear]:
+    def head(self) -> tuple[Factors, Linear]:
         """Return the last norm and the head."""
         norm, head = self.family.head(self.checkpoint)
         bits = 16 if self.weights is None else self.weights.head_bits or DEFAULT_HEAD_BITS
@@ -138,7 +137,7 @@ class LanguageModel:
             states = table[np.asarray(window)[None]]
             for weights in blocks:
                 states = arithmetic.block(weights, states)["output_states"]
-            return product(arithmetic.norm(states, norm), head)[0]
+            return capped(product(arithmetic.norm(states, norm), head)[0], self.shape.logit_cap)
 
         return logits
 
@@ -175,10 +174,10 @@ class LanguageModel:
         mask = graph.weight("attention_mask", causal_mask(length))
         for index, weights in enumerate(self.blocks()):
             block = Block(graph, shape, weights, length, f"block_{index}_")
-            states = block.attend(states, block.rotation(positions, length), mask).states
+            states = block.attend(states, positions, mask, length).states
         norm, head = self.head()
         states = graph.norm(states, norm, shape.norm_eps, "last_norm")
-        return graph.module({"logits": graph.linear(states, head, "head")})
+        return graph.module({"logits": graph.capped(graph.linear(states, head, "head"), shape.logit_cap, "logits")})
 
 
 def causal_mask(length: int) -> np.ndarray[Any, Any]:

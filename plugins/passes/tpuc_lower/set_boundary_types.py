@@ -90,7 +90,11 @@ def _read_as(value: Value, element: ElementType) -> tuple[list[Operation], list[
     for user in dict.fromkeys(value.users):
         if isinstance(user.op, tpu.Cast) and user.result.tensor.element == element:
             casts.append(user)
-        elif isinstance(user.op, _MOVES) and user.operands[0] is value and user.result.tensor.element == value.tensor.element:
+        elif (
+            isinstance(user.op, _MOVES)
+            and user.operands[0] is value
+            and user.result.tensor.element == value.tensor.element
+        ):
             inner = _read_as(user.result, element)
             if all(reader in (*inner[0], *inner[1]) for reader in user.result.users):
                 casts += inner[0]

@@ -27,7 +27,7 @@ def loaded(rows: int, row: int, element: str, spare: int = 0) -> tuple[Bm1684xAs
     source = DdrTensor(DDR_BASE, (1, rows, 1, row), (rows * pitch, pitch, pitch, 1), ScalarType(element))
     asm.load(LocalTensor(AT, (1, rows, 1, row), "aligned", ScalarType(element)), source)
     for command in asm.instructions:
-        command.execute(machine)  # pyright: ignore[reportAttributeAccessIssue]  # all of them do
+        command.execute(machine)
     return asm, data[:, :row].reshape(rows, -1), machine
 
 

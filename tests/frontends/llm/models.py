@@ -38,8 +38,30 @@ KINDS: dict[str, dict[str, Any]] = {
     "qwen2": {"model_type": "qwen2", "tie_word_embeddings": True},
     "qwen3": {"model_type": "qwen3", "num_key_value_heads": 1},
     "gemma": {"model_type": "gemma", "hidden_act": "gelu_pytorch_tanh", "tie_word_embeddings": True},
+    "gemma2": {
+        "model_type": "gemma2",
+        "hidden_act": "gelu_pytorch_tanh",
+        "tie_word_embeddings": True,
+        "query_pre_attn_scalar": 6,
+        "attn_logit_softcapping": 4.0,
+        "final_logit_softcapping": 9.0,
+        "sliding_window": 5,
+    },
+    "gemma3": {
+        "model_type": "gemma3_text",
+        "hidden_act": "gelu_pytorch_tanh",
+        "tie_word_embeddings": True,
+        "query_pre_attn_scalar": 6,
+        "sliding_window": 5,
+        "layer_types": ["sliding_attention", "full_attention"],
+        "rope_local_base_freq": 50.0,
+    },
     "phi3": {"model_type": "phi3", "rope_scaling": None, "sliding_window": 40, "partial_rotary_factor": 1.0},
 }
+
+
+QK_NORMS = ("qwen3", "gemma3_text")
+"""Models that normalize queries and keys."""
 
 
 def config_of(kind: str) -> dict[str, Any]:
@@ -70,9 +92,10 @@ def weights_of(config: dict[str, Any], seed: int = 0) -> dict[str, Array]:
     found = {name: random.normal(0, 0.25, shape).astype(np.float32) for name, shape in shapes.items()}
     norms = ["model.norm"]
     for layer in range(config["num_hidden_layers"]):
-        norms += [f"model.layers.{layer}.{one}_layernorm" for one in ("input", "post_attention")]
+        ends = ("pre_feedforward", "post_feedforward") if config["model_type"] in ("gemma2", "gemma3_text") else ()
+        norms += [f"model.layers.{layer}.{one}_layernorm" for one in ("input", "post_attention", *ends)]
     found |= {f"{name}.weight": random.uniform(0.5, 1.5, hidden).astype(np.float32) for name in norms}
-    if config["model_type"] == "qwen3":
+    if config["model_type"] in QK_NORMS:
         for layer in range(config["num_hidden_layers"]):
             for one in "qk":
                 found[f"model.layers.{layer}.self_attn.{one}_norm.weight"] = random.uniform(0.5, 1.5, size).astype("f4")
@@ -111,9 +134,9 @@ def fused(weights: dict[str, Array]) -> dict[str, Array]:
     return found
 
 
-def frequency(config: dict[str, Any], pair: int) -> float:
+def frequency(config: dict[str, Any], pair: int, base: float | None = None) -> float:
     """Radians per position of a pair, with Llama 3's scaling as its authors published it."""
-    plain = float(config["rope_theta"] ** (-2.0 * pair / config["head_dim"]))
+    plain = float((base or config["rope_theta"]) ** (-2.0 * pair / config["head_dim"]))
     rope = config.get("rope_scaling")
     if rope is None:
         return plain
@@ -127,33 +150,57 @@ def frequency(config: dict[str, Any], pair: int) -> float:
     return (1 - smooth) * plain / rope["factor"] + smooth * plain
 
 
+def activated(gate: Array, is_gelu: bool) -> Array:
+    if is_gelu:
+        return 0.5 * gate * (1 + np.tanh(np.sqrt(2 / np.pi) * (gate + 0.044715 * gate**3)))
+    return gate / (1 + np.exp(-gate))
+
+
+def window_of(config: dict[str, Any], layer: int, tokens: int) -> tuple[int, float | None]:
+    """How many tokens a token sees, and the base of the rotary positions where it is a layer's own."""
+    kinds: list[str] = config.get("layer_types", ["sliding_attention", "full_attention"] * 9)
+    if config["model_type"] in ("gemma2", "gemma3_text") and kinds[layer] == "sliding_attention":
+        return config["sliding_window"], config.get("rope_local_base_freq")
+    return tokens, None
+
+
 def logits(config: dict[str, Any], weights: dict[str, Array], ids: list[int]) -> Array:
     """[tokens, vocabulary], by the papers' formulas, one head after another."""
     w = {name: array.astype(np.float64) for name, array in weights.items()}
+    is_gemma = config["model_type"].startswith("gemma")
+    is_ended = config["model_type"] in ("gemma2", "gemma3_text")
     size, heads, shared = config["head_dim"], config["num_attention_heads"], config["num_key_value_heads"]
 
     def norm(x: Array, name: str) -> Array:
-        factors = w[f"{name}.weight"] + (config["model_type"] == "gemma")
+        factors = w[f"{name}.weight"] + is_gemma
         return x / np.sqrt((x * x).mean(-1, keepdims=True) + config["rms_norm_eps"]) * factors
 
     def linear(x: Array, name: str) -> Array:
         return x @ w[f"{name}.weight"].T + w.get(f"{name}.bias", 0.0)
 
-    def turned(x: Array) -> Array:
+    def capped(x: Array, key: str) -> Array:
+        cap = config.get(key)
+        return x if cap is None else cap * np.tanh(x / cap)
+
+    def ended(x: Array, name: str) -> Array:
+        return norm(x, name) if is_ended else x
+
+    def turned(x: Array, base: float | None) -> Array:
         out = np.empty_like(x)
         for position, row in enumerate(x):
             for pair in range(size // 2):
-                angle = position * frequency(config, pair)
+                angle = position * frequency(config, pair, base)
                 a, b = row[pair], row[pair + size // 2]
                 out[position, pair] = a * np.cos(angle) - b * np.sin(angle)
                 out[position, pair + size // 2] = b * np.cos(angle) + a * np.sin(angle)
         return out
 
     x = w["model.embed_tokens.weight"][ids]
-    if config["model_type"] == "gemma":
+    if is_gemma:
         x = x * np.sqrt(config["hidden_size"])
     for layer in range(config["num_hidden_layers"]):
         name = f"model.layers.{layer}"
+        window, base = window_of(config, layer, len(ids))
         h = norm(x, f"{name}.input_layernorm")
         q, k, v = (linear(h, f"{name}.self_attn.{one}_proj") for one in "qkv")
         context = np.empty_like(q)
@@ -161,19 +208,18 @@ def logits(config: dict[str, Any], weights: dict[str, Array], ids: list[int]) ->
             own = slice(head * size, (head + 1) * size)
             theirs = slice(head // (heads // shared) * size, (head // (heads // shared) + 1) * size)
             query, key = q[:, own], k[:, theirs]
-            if config["model_type"] == "qwen3":
+            if config["model_type"] in QK_NORMS:
                 query, key = norm(query, f"{name}.self_attn.q_norm"), norm(key, f"{name}.self_attn.k_norm")
-            scores = turned(query) @ turned(key).T / np.sqrt(size)
-            scores = np.where(np.tri(len(ids), dtype=bool), scores, -np.inf)
+            scores = turned(query, base) @ turned(key, base).T / np.sqrt(config.get("query_pre_attn_scalar", size))
+            ages = np.subtract.outer(np.arange(len(ids)), np.arange(len(ids)))
+            scores = np.where((ages >= 0) & (ages < window), capped(scores, "attn_logit_softcapping"), -np.inf)
             shares = np.exp(scores - scores.max(-1, keepdims=True))
             context[:, own] = shares / shares.sum(-1, keepdims=True) @ v[:, theirs]
-        x = x + linear(context, f"{name}.self_attn.o_proj")
-        h = norm(x, f"{name}.post_attention_layernorm")
+        x = x + ended(linear(context, f"{name}.self_attn.o_proj"), f"{name}.post_attention_layernorm")
+        h = norm(x, f"{name}.{'pre_feedforward' if is_ended else 'post_attention'}_layernorm")
         gate = linear(h, f"{name}.mlp.gate_proj")
-        if config["model_type"] == "gemma":
-            active = 0.5 * gate * (1 + np.tanh(np.sqrt(2 / np.pi) * (gate + 0.044715 * gate**3)))
-        else:
-            active = gate / (1 + np.exp(-gate))
-        x = x + linear(active * linear(h, f"{name}.mlp.up_proj"), f"{name}.mlp.down_proj")
+        active = activated(gate, is_gemma)
+        down = linear(active * linear(h, f"{name}.mlp.up_proj"), f"{name}.mlp.down_proj")
+        x = x + ended(down, f"{name}.post_feedforward_layernorm")
     head = "model.embed_tokens" if config["tie_word_embeddings"] else "lm_head"
-    return linear(norm(x, "model.norm"), head)
+    return capped(linear(norm(x, "model.norm"), head), "final_logit_softcapping")

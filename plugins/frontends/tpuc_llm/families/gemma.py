@@ -9,7 +9,7 @@ from tpuc_ops.arrays import Array
 
 from tpuc_llm.checkpoint import Checkpoint
 from tpuc_llm.families.llama import Llama
-from tpuc_llm.family import BlockWeights, Shape
+from tpuc_llm.family import BlockWeights, Factors, Norm, Shape
 
 
 class Gemma(Llama):
@@ -25,8 +25,15 @@ class Gemma(Llama):
 
     def block(self, checkpoint: Checkpoint, index: int) -> BlockWeights:
         found = super().block(checkpoint, index)
-        return dataclasses.replace(found, attention_norm=found.attention_norm + 1, mlp_norm=found.mlp_norm + 1)
+        return dataclasses.replace(
+            found, attention_norm=_larger(found.attention_norm), mlp_norm=_larger(found.mlp_norm)
+        )
 
-    def head(self, checkpoint: Checkpoint) -> tuple[Array, Array]:
-        norm, _ = super().head(checkpoint)
-        return norm + 1, super().embedding(checkpoint)
+    def head(self, checkpoint: Checkpoint) -> tuple[Factors, Array]:
+        return _larger(super().head(checkpoint)[0]), super().embedding(checkpoint)
+
+
+def _larger(factors: Factors) -> Array:
+    """Return factors of RMSNorm that are stored as what they exceed 1 by."""
+    assert not isinstance(factors, Norm)
+    return factors + 1

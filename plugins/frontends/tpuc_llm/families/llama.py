@@ -5,7 +5,7 @@ from __future__ import annotations
 from tpuc_ops.arrays import Array
 
 from tpuc_llm.checkpoint import Checkpoint
-from tpuc_llm.family import BlockWeights, Family, Linear, Reader, Shape
+from tpuc_llm.family import BlockWeights, Factors, Family, Linear, Reader, Shape
 
 LONGEST_HEAD = 1 << 16
 """Elements of a head; known models have at most 256."""
@@ -74,7 +74,7 @@ class Llama(Family):
             k_norm=norm("self_attn.k_norm", size) if self.qk_norm else None,
         )
 
-    def head(self, checkpoint: Checkpoint) -> tuple[Array, Array]:
+    def head(self, checkpoint: Checkpoint) -> tuple[Factors, Array]:
         shape = self.shape(checkpoint)
         norm = checkpoint.tensor("model.norm.weight", (shape.hidden,))
         if checkpoint.config.get("tie_word_embeddings", not checkpoint.has("lm_head.weight")):
