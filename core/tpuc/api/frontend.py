@@ -152,7 +152,7 @@ class Frontend(ABC):
         """
         return ()
 
-    def companions(self, path: Path) -> Mapping[str, Path]:
+    def companions(self, path: Path) -> Mapping[str, Path | bytes]:
         """Return files that programs need beside a compiled model of several networks, by their names in the folder
         `config` beside it.
         """

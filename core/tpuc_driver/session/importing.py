@@ -42,7 +42,8 @@ def read_parts(registry: Registry, path: Path, settings: NetworkSettings) -> Ite
 def read_companions(registry: Registry, path: Path) -> Mapping[str, bytes]:
     """Read the files that belong beside a compiled model of several networks, by name."""
     frontend, file = _frontend(registry, path)
-    return {name: one.read_bytes() for name, one in frontend.companions(file).items()}
+    found = frontend.companions(file).items()
+    return {name: one if isinstance(one, bytes) else one.read_bytes() for name, one in found}
 
 
 def _reading(registry: Registry, path: Path, settings: NetworkSettings) -> tuple[Frontend, Path, ImportOptions]:

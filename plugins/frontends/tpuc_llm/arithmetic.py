@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,15 +20,22 @@ class Arithmetic:
     shape: Shape
     tokens: int
 
-    def block(self, weights: BlockWeights, states: Array) -> Mapping[str, Array]:
-        """Return the values of one block that products read, by name, and its `output_states`.
+    def block(self, weights: BlockWeights, states: Array) -> Array:
+        """Return the states behind a block: [windows, tokens, hidden]."""
+        return self.value("output_states", weights, states)
 
-        States are [windows, tokens, hidden].
+    def value(self, name: str, weights: BlockWeights, states: Array) -> Array:
+        """Return a value of a block by its name, one that products read or the `output_states`. What it does not need
+        is not computed.
         """
+        return next(found for one, found in self._values(weights, states) if one == name)
+
+    def _values(self, weights: BlockWeights, states: Array) -> Iterator[tuple[str, Array]]:
         shape, count = self.shape, len(states)
         if weights.positions is not None:
             states = states + weights.positions[: self.tokens]
         normed = self.norm(states, weights.attention_norm)
+        yield "attention_norm", normed
         sizes = {"q": shape.heads, "k": shape.kv_heads, "v": shape.kv_heads}
         q, k, v = (
             product(normed, getattr(weights, name)).reshape(count, self.tokens, heads, shape.head_size)
@@ -40,19 +47,16 @@ class Arithmetic:
         if len(frequencies):
             q, k = self._turned(q, frequencies), self._turned(k, frequencies)
         context = self._attention(q, k, v, weights.window)
+        yield "context", context
         states = states + self._ended(product(context, weights.o), weights.attention_end_norm)
         second = self.norm(states, weights.mlp_norm)
+        yield "mlp_norm", second
         up = product(second, weights.up)
         gate = up if weights.gate is None else product(second, weights.gate)
         active = tanh_gelu(gate) if shape.activation == "gelu_tanh" else gate / (1 + np.exp(-gate))
         gated = active if weights.gate is None else active * up
-        return {
-            "attention_norm": normed,
-            "context": context,
-            "mlp_norm": second,
-            "gated": gated,
-            "output_states": states + self._ended(product(gated, weights.down), weights.mlp_end_norm),
-        }
+        yield "gated", gated
+        yield "output_states", states + self._ended(product(gated, weights.down), weights.mlp_end_norm)
 
     def _ended(self, x: Array, factors: Array | None) -> Array:
         return x if factors is None else self.norm(x, factors)

@@ -51,8 +51,8 @@ class BlockCalibration:
                 fitted = dataclasses.replace(linear, weight=linear.weight + fit(linear.weight, moments, missing))
                 done = dataclasses.replace(done, **{part: Feedback(self.quantizer, moments).linear(fitted)})
         for place in self._places():
-            self.states[place] = self.arithmetic.block(done, self.states[place])["output_states"]
-            self.exact[place] = self.arithmetic.block(weights, self.exact[place])["output_states"]
+            self.states[place] = self.arithmetic.block(done, self.states[place])
+            self.exact[place] = self.arithmetic.block(weights, self.exact[place])
         return done
 
     def _moments(self, done: BlockWeights, weights: BlockWeights, name: str) -> tuple[Array, Array]:
@@ -61,7 +61,7 @@ class BlockCalibration:
         moments, missing = np.zeros((size, size), np.float32), np.zeros((size, size), np.float32)
         for place in self._places():
             found, wanted = (
-                self.arithmetic.block(block, states[place])[name].reshape(-1, size)
+                self.arithmetic.value(name, block, states[place]).reshape(-1, size)
                 for block, states in ((done, self.states), (weights, self.exact))
             )
             moments += found.T @ found

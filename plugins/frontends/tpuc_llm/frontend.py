@@ -32,10 +32,15 @@ class LlmFrontend(Frontend):
 
         return LanguageModel.open(_source(path), options, registry).parts()
 
-    def companions(self, path: Path) -> Mapping[str, Path]:
-        """Return the tokenizer and what the model says about generation."""
+    def companions(self, path: Path) -> Mapping[str, Path | bytes]:
+        """Return the tokenizer and what the model says about generation, for a GGUF file that is alone those inside."""
         files = [path.parent / name for name in COMPANIONS]
-        return {file.name: file for file in files if file.is_file()}
+        beside: Mapping[str, Path | bytes] = {file.name: file for file in files if file.is_file()}
+        if path.suffix != SUFFIX or beside:
+            return beside
+        from tpuc_llm.gguf_tokenizer import companions_in
+
+        return companions_in(path)
 
 
 def _source(path: Path) -> Path:

@@ -136,7 +136,7 @@ class LanguageModel:
         def logits(window: Sequence[int]) -> Array:
             states = table[np.asarray(window)[None]]
             for weights in blocks:
-                states = arithmetic.block(weights, states)["output_states"]
+                states = arithmetic.block(weights, states)
             return capped(product(arithmetic.norm(states, norm), head)[0], self.shape.logit_cap)
 
         return logits

@@ -27,7 +27,7 @@ NAMES = {
 
 
 def text(word: str) -> bytes:
-    return struct.pack("<Q", len(word)) + word.encode()
+    return struct.pack("<Q", len(word.encode())) + word.encode()
 
 
 def setting(key: str, value: Any) -> bytes:
