@@ -22,10 +22,10 @@ from tpuc.api import (
 from tpuc_ops import tpu
 from tpuc_optimize.canonicalization.common import Names
 
+from tpuc_lower.lowering.moves import unmoved
+
 TYPES = ("f32", "f16", "bf16", "i32")
 """Types that inputs and outputs may have."""
-_MOVES = (tpu.Permute, tpu.Reshape, tpu.Slice)
-"""Ops of one operand that change no value."""
 
 
 @dataclass(frozen=True)
@@ -90,16 +90,20 @@ def _read_as(value: Value, element: ElementType) -> tuple[list[Operation], list[
     for user in dict.fromkeys(value.users):
         if isinstance(user.op, tpu.Cast) and user.result.tensor.element == element:
             casts.append(user)
-        elif (
-            isinstance(user.op, _MOVES)
-            and user.operands[0] is value
-            and user.result.tensor.element == value.tensor.element
-        ):
+        elif _moves(user, value):
             inner = _read_as(user.result, element)
             if all(reader in (*inner[0], *inner[1]) for reader in user.result.users):
                 casts += inner[0]
                 moves += [user, *inner[1]]
     return casts, moves
+
+
+def _moves(user: Operation, value: Value) -> bool:
+    """True if an operation only rearranges the elements of a value, or takes a part of them."""
+    given = [one for one in user.operands if isinstance(one.type, TensorType)]
+    if given != [value] or len(user.results) != 1 or unmoved(user.result) is user.result:
+        return False
+    return user.result.tensor.element == value.tensor.element
 
 
 def _retype_output(module: Module, index: int, element: ElementType) -> None:
