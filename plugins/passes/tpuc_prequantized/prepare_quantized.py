@@ -47,8 +47,8 @@ class PrepareQuantized(Pass):
 
     With zero points every value keeps its scale, bytes are unsigned where none is below 0, and inputs become floats
     that are quantized first, as for other networks. Float ops of the network get the chip's float mode, except those
-    with calibrated results and those between casts that the chip computes on integers with the stated types. The result
-    `file_inputs` holds the inputs' types in the file, and `file_outputs` those of the outputs.
+    with calibrated results and, without zero points, those between casts that the chip computes on integers with the
+    stated types. The result `file_inputs` holds the inputs' types in the file, and `file_outputs` those of the outputs.
     """
 
     name = "prepare-quantized"
@@ -73,11 +73,13 @@ class PrepareQuantized(Pass):
         context.leave(FILE_INPUTS, _file_inputs(module))
         context.leave(FILE_OUTPUTS, [(value.name, value.tensor) for value in module.main.outputs])
         table = dict(context.find(QUANTIZE_TABLE, {}))
+        mode = chip.quantized_mode
         if chip.float_mode is not None:
-            integer_ops = computed_from_integers(module, Cells.of(context, self.name, chip.quantized_mode))
+            # With zero points casts stay between ops, and what reads one has floats.
+            is_cast = mode == "int8-asym"
+            integer_ops = set[str]() if is_cast else computed_from_integers(module, Cells.of(context, self.name, mode))
             table |= dict.fromkeys((name for name in _floats(module) if name not in integer_ops), chip.float_mode)
         context.leave(QUANTIZE_TABLE, table)
-        mode = chip.quantized_mode
         context.leave(MODE, mode)
         if requested not in ("int8", "int8-asym"):
             context.remark(f"{module.name} is already quantized: compiling in mode '{mode}'")
