@@ -66,3 +66,33 @@ def test_values_between_convolutions_stay(ops: str, chip: str, mode: str, tmp_pa
     commands = [entry.command.instruction for entry in loaded.timeline(profile).entries]
     written = sum(loaded.ddr_bytes(command)[1] for command in commands)
     assert written <= got.size * got.itemsize, "only the result leaves local memory"
+
+
+@each(("kind", "mode"), [("ReduceMean", "f16"), ("ReduceMax", "int8"), ("ReduceL2", "f32")])
+def test_rows_of_images_are_reduced_where_they_are(kind: str, mode: str, tmp_path: Path) -> None:
+    random = np.random.default_rng(2)
+    shape, weight = (1, 40, 5, 9), random.normal(0, 0.2, (40, 40, 1, 1)).astype(np.float32)
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["v"]),
+        helper.make_node(kind, ["v"], ["r"], axes=[3]),
+        helper.make_node("Add", ["v", "r"], ["y"]),
+    ]
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in ("x", "y")]
+    graph = helper.make_graph(nodes, "net", ends[:1], ends[1:], [numpy_helper.from_array(weight, "w")])
+    path = tmp_path / "net.onnx"
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    path.write_bytes(made.SerializeToString())
+    session = Session(chip="bm1684x", quantize=mode)
+    module = session.transform(path)
+    x = random.uniform(-1, 1, shape).astype(np.float32)
+    np.savez(tmp_path / "samples.npz", x=x)
+    options = {"tune_num": 0, "bias_num": 0}
+    table = session.calibrate(module, dataset=tmp_path / "samples.npz", options=options) if mode == "int8" else None
+    loaded = session.chip.load(session.build(module, table).data)
+    [got] = loaded.run({"x": x}).values()  # hazards are errors
+    v = np.einsum("nchw,oc->nohw", x.astype(np.float64), weight[..., 0, 0])
+    reduced = {"ReduceMean": v.mean(3), "ReduceMax": v.max(3), "ReduceL2": np.sqrt((v**2).sum(3))}[kind]
+    wanted = v + reduced[..., None]
+    assert np.abs(got - wanted).max() <= {"f16": 4e-3, "int8": 0.03, "f32": 3e-6}[mode] * np.abs(wanted).max()
+    commands = [entry.command.instruction for entry in loaded.timeline(session.chip.profiles[0]).entries]
+    assert sum(loaded.ddr_bytes(command)[1] for command in commands) == got.size * 4, "only the result is written"

@@ -47,7 +47,15 @@ class ReduceKernel(OfChip, TileKernel[tpu.Reduce, Bm1684xAssembler]):
         return f"at most {MAX_EXTENT} values along the axes, there are {width}" if width > MAX_EXTENT else None
 
     def kernels(self, node: Node) -> Sequence[Candidate]:
-        return in_spaces(self, self._spaces(node))
+        return in_spaces(self, (*self._spaces(node), *self._image(node)))
+
+    def _image(self, node: Node) -> Sequence[Space]:
+        """The space of rows of images whose channels stay in their lanes."""
+        dims = node.operand_types[0].dims
+        if reduced_axes(node) != [3] or len(dims) != 4 or min(dims[2:]) == 1:
+            return ()
+        n, c, h, w = dims
+        return (_space(self.lanes, View((n, c, h, w)), View((n, c, h, 1))),)
 
     def space(self, node: Node) -> Space:
         return self._spaces(node)[0]
@@ -69,13 +77,16 @@ class ReduceKernel(OfChip, TileKernel[tpu.Reduce, Bm1684xAssembler]):
         return (whole, spread) if outer >= FEW_LANES and is_short else (spread, whole)
 
     def reads(self, node: Node, space: Space, tile: Tile) -> Sequence[Box | None]:
-        (n0, n1), (c0, c1), (w0, w1) = (tile.range(name) for name in "ncw")
-        return [Box((n0, c0, 0, w0), (n1 - n0, c1 - c0, reduced_extents(node)[2], w1 - w0))]
+        (n0, n1), (c0, c1), (h0, h1), (w0, w1) = (tile.range(name) for name in "nchw")
+        width = reduced_extents(node)[2]
+        if _in_rows(space):
+            return [Box((n0, c0, h0, 0), (n1 - n0, c1 - c0, h1 - h0, width))]
+        return [Box((n0, c0, 0, w0), (n1 - n0, c1 - c0, width, w1 - w0))]
 
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
         lmem = self.lmem
-        n, c, w = (tile.size(name) for name in "ncw")
-        source, result = (n, c, reduced_extents(node)[2], w), (n, c, 1, w)
+        n, c, h, w = (tile.size(name) for name in "nchw")
+        source, result = (n, c, h * reduced_extents(node)[2], w), (n, c, h, w)
         if is_integer(node.result_type) and node.op.mode != "ReduceMax":
             return (Scratch("sum", lmem.tensor_bytes("aligned", result, 4)),)
         if node.op.mode not in _MAXIMA and node.operand_types[0].storage.name in ("f16", "bf16"):
@@ -131,6 +142,8 @@ class ReduceKernel(OfChip, TileKernel[tpu.Reduce, Bm1684xAssembler]):
         x = placed.operand(0)
         along, width = x.shape[2:]
         size, kernel = ((along, width), (along, 1)) if width > 1 else ((1, along), (1, along))  # the same in memory
+        if placed.result.shape[2:] == (along, 1) and width > 1:
+            kernel = (1, width)
         asm.record(
             PoolOrDepthwise(
                 operation=operation,
@@ -153,6 +166,12 @@ class ReduceKernel(OfChip, TileKernel[tpu.Reduce, Bm1684xAssembler]):
         if node.op.mode == "ReduceL2":
             emit_square_root(asm, shape, prepared, result)
             arithmetic(asm, ArithmeticOp.COPY, shape, result, prepared)
+
+
+def _in_rows(space: Space) -> bool:
+    """True if rows are reduced, not columns."""
+    (source,), (result,) = space.operands, space.results
+    return source is not None and source.shape[3] > result.shape[3]
 
 
 def _space(lanes: Lanes, source: View, result: View) -> Space:
