@@ -96,3 +96,31 @@ def test_rows_of_images_are_reduced_where_they_are(kind: str, mode: str, tmp_pat
     assert np.abs(got - wanted).max() <= {"f16": 4e-3, "int8": 0.03, "f32": 3e-6}[mode] * np.abs(wanted).max()
     commands = [entry.command.instruction for entry in loaded.timeline(session.chip.profiles[0]).entries]
     assert sum(loaded.ddr_bytes(command)[1] for command in commands) == got.size * 4, "only the result is written"
+
+
+def test_scores_take_one_mask_for_all_heads_where_they_are(tmp_path: Path) -> None:
+    random = np.random.default_rng(4)
+    heads, tokens, width = 3, 40, 64
+    shape = (1, heads, tokens, width)
+    mask = np.triu(np.full((tokens, tokens), -100, np.float32), 1)
+    nodes = [
+        helper.make_node("MatMul", ["q", "k"], ["scores"]),
+        helper.make_node("Add", ["scores", "mask"], ["masked"]),
+        helper.make_node("Softmax", ["masked"], ["shares"], axis=-1),
+        helper.make_node("MatMul", ["shares", "v"], ["y"]),
+    ]
+    shapes = {"q": shape, "k": (1, heads, width, tokens), "v": shape, "y": shape}
+    q, k, v, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, of) for name, of in shapes.items())
+    graph = helper.make_graph(nodes, "net", [q, k, v], [y], [numpy_helper.from_array(mask, "mask")])
+    path = tmp_path / "net.onnx"
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    path.write_bytes(made.SerializeToString())
+    session = Session(chip="bm1684x", quantize="f32")
+    loaded = session.chip.load(session.build(session.transform(path)).data)
+    inputs = {name: random.normal(0, 1, shapes[name]).astype(np.float32) for name in "qkv"}
+    [got] = loaded.run(inputs).values()  # hazards are errors
+    scores = np.exp(inputs["q"].astype(np.float64) @ inputs["k"] + mask)
+    wanted = scores / scores.sum(-1, keepdims=True) @ inputs["v"]
+    assert np.abs(got - wanted).max() <= 1e-5 * np.abs(wanted).max()
+    commands = [entry.command.instruction for entry in loaded.timeline(session.chip.profiles[0]).entries]
+    assert sum(loaded.ddr_bytes(command)[1] for command in commands) == got.size * 4, "only the result is written"

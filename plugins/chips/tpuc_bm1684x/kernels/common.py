@@ -163,13 +163,20 @@ def matrices_view(dims: Sequence[int]) -> Shape4:
 
 def matrices_space(node: Node, target: Target = BM1684X) -> Space | None:
     """Tile space in `matrices_view` for an op without reductions; None unless all operands have the result's
-    extents.
+    extents, or are one matrix for all.
     """
     dims = node.result_type.dims
-    if any(type_.dims != dims for type_ in node.operand_types) or max(matrices_view(dims)) > MAX_EXTENT:
+    n, *matrix = matrices_view(dims)
+    views: list[View] = []
+    for type_ in node.operand_types:
+        count, *own = matrices_view(type_.dims)
+        if own != matrix or (count != 1 and type_.dims != dims):
+            return None
+        views.append(View((count, own[0], own[1], own[2])))
+    if max(n, *matrix) > MAX_EXTENT:
         return None
-    view = View(matrices_view(dims))
-    return Space(lanes_of(target).parallel_axes(view.shape), (view,) * len(node.operand_types), (view,))
+    result = View(matrices_view(dims))
+    return Space(lanes_of(target).parallel_axes(result.shape), tuple(views), (result,))
 
 
 @dataclass(frozen=True)
