@@ -19,10 +19,10 @@ GOOD = (WAVES * RANDOM.uniform(0.5, 1.5, (40, 1))).astype(np.float32)
 """Forty sounds, some of which are three times as loud as others."""
 
 
-def seen(folder: Path, samples: NDArray[np.float32]) -> tuple[Findings, list[str]]:
+def seen(folder: Path, samples: NDArray[np.float32], shape: tuple[int, ...] = (1, 400)) -> tuple[Findings, list[str]]:
     for place, sample in enumerate(samples):
-        np.save(folder / f"{place:02}.npy", sample)
-    given = distinct(open_samples([SampleInput("x", (1, 400))], folder))
+        np.save(folder / f"{place:02}.npy", sample.reshape(shape))
+    given = distinct(open_samples([SampleInput("x", shape)], folder))
     reader = SampleReader(given.source)
     found = examined(
         given, [entry for place in range(len(given.source)) for entry in sample_statistics(reader, place)], 16
@@ -64,6 +64,11 @@ def test_each_kind_is_named(
     assert bool(said) == bool(sentences)
     assert names == [f"{place:02}.npy" for place in range(40) if place not in left_out]
     assert not found.useless
+
+
+def test_states_have_no_neighbors(tmp_path: Path) -> None:
+    found, _ = seen(tmp_path, RANDOM.uniform(-1, 1, GOOD.shape).astype(np.float32), (2, 2, 100))
+    assert found.remarks == ()
 
 
 def test_samples_without_content_are_useless(tmp_path: Path) -> None:
