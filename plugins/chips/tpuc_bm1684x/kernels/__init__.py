@@ -1,11 +1,15 @@
-"""Kernel table of BM1684X: maps each TPU op to instructions."""
+"""Kernel tables of the family: map each TPU op to instructions."""
 
 from __future__ import annotations
 
-from tpuc.api import KernelTable
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tpuc.api import KernelTable, Op
 from tpuc_chip_parts.copies import AliasKernel
 from tpuc_ops import tpu
 
+from tpuc_bm1684x.isa.target import BM1684X, Target
 from tpuc_bm1684x.kernels.activation import ReluKernel
 from tpuc_bm1684x.kernels.active import ActiveKernel
 from tpuc_bm1684x.kernels.arg_rows import AnyArgKernel
@@ -38,43 +42,56 @@ from tpuc_bm1684x.kernels.unary import (
 from tpuc_bm1684x.kernels.upsample import UpsampleKernel
 from tpuc_bm1684x.kernels.weight_products import WeightOnlyKernel
 
-TABLE = KernelTable("bm1684x", "tpu")
-TABLE.runs(tpu.Conv2D)(AnyConvKernel)
-TABLE.runs(tpu.Deconv)(DeconvKernel)
-TABLE.runs(tpu.MatMul)(AnyMatMulKernel)
-TABLE.runs(tpu.A16MatMul)(WeightOnlyKernel)
-TABLE.runs(tpu.Pool2D)(PoolKernel)
-TABLE.runs(tpu.RecurrentSteps)(RecurrentKernel)
-TABLE.runs(tpu.Reduce)(AnyReduceKernel)
-TABLE.runs(tpu.Add, tpu.Sub)(SumKernel)
-TABLE.runs(tpu.Mul)(MulKernel)
-TABLE.runs(tpu.Div)(DivKernel)
-TABLE.runs(tpu.Max, tpu.Min)(ExtremeKernel)
-TABLE.runs(tpu.AddConst)(AddConstKernel)
-TABLE.runs(tpu.MulConst)(MulConstKernel)
-TABLE.runs(tpu.MulShift)(MulShiftKernel)
-TABLE.runs(tpu.Relu)(ReluKernel)
-TABLE.runs(tpu.Clip)(ClipKernel)
-TABLE.runs(tpu.LeakyRelu)(LeakyReluKernel)
-TABLE.runs(tpu.PReluOp)(PReluKernel)
-TABLE.runs(tpu.Active)(ActiveKernel)
-TABLE.runs(tpu.Lut)(LutKernel)
-TABLE.runs(tpu.Cast)(CastKernel)
-TABLE.runs(tpu.Softmax)(SoftmaxKernel)
-TABLE.runs(tpu.Upsample)(UpsampleKernel)
-TABLE.runs(tpu.Reshape)(AliasKernel)
-TABLE.runs(tpu.Permute)(PermuteKernel)
-TABLE.runs(tpu.Concat)(ConcatKernel)
-TABLE.runs(tpu.Slice)(SliceKernel)
-TABLE.runs(tpu.Pad)(AnyPadKernel)
-TABLE.runs(tpu.Compare, tpu.CompareConst)(ComparisonKernel)
-TABLE.runs(tpu.Where)(WhereKernel)
-TABLE.runs(tpu.Bitwise)(BitwiseKernel)
-TABLE.runs(tpu.RowIndex)(RowIndexKernel)
-TABLE.runs(tpu.GatherRows)(GatherRowsKernel)
-TABLE.runs(tpu.ScatterRows)(ScatterRowsKernel)
-TABLE.runs(tpu.Arg)(AnyArgKernel)
-TABLE.runs(tpu.Scan)(ScanKernel)
-TABLE.runs(tpu.Rank)(RankKernel)
-TABLE.runs(tpu.Remainder)(RemainderKernel)
-TABLE.runs(tpu.Truncate)(TruncateKernel)
+
+def kernel_table(target: Target) -> KernelTable:
+    """The kernel table of a chip of the family."""
+    table = KernelTable(target.name, "tpu")
+    for ops, kernel in _KERNELS.items():
+        cell = kernel(target)
+        table.serves(dict.fromkeys(ops if isinstance(ops, tuple) else (ops,), cell))
+    return table
+
+
+_KERNELS: Mapping[type[Op] | tuple[type[Op], ...], Callable[[Target], Any]] = {
+    tpu.Conv2D: AnyConvKernel,
+    tpu.Deconv: DeconvKernel,
+    tpu.MatMul: AnyMatMulKernel,
+    tpu.A16MatMul: WeightOnlyKernel,
+    tpu.Pool2D: PoolKernel,
+    tpu.RecurrentSteps: RecurrentKernel,
+    tpu.Reduce: AnyReduceKernel,
+    (tpu.Add, tpu.Sub): SumKernel,
+    tpu.Mul: MulKernel,
+    tpu.Div: DivKernel,
+    (tpu.Max, tpu.Min): ExtremeKernel,
+    tpu.AddConst: AddConstKernel,
+    tpu.MulConst: MulConstKernel,
+    tpu.MulShift: MulShiftKernel,
+    tpu.Relu: ReluKernel,
+    tpu.Clip: ClipKernel,
+    tpu.LeakyRelu: LeakyReluKernel,
+    tpu.PReluOp: PReluKernel,
+    tpu.Active: ActiveKernel,
+    tpu.Lut: LutKernel,
+    tpu.Cast: CastKernel,
+    tpu.Softmax: SoftmaxKernel,
+    tpu.Upsample: UpsampleKernel,
+    tpu.Reshape: lambda _: AliasKernel(),
+    tpu.Permute: PermuteKernel,
+    tpu.Concat: ConcatKernel,
+    tpu.Slice: SliceKernel,
+    tpu.Pad: AnyPadKernel,
+    (tpu.Compare, tpu.CompareConst): ComparisonKernel,
+    tpu.Where: WhereKernel,
+    tpu.Bitwise: BitwiseKernel,
+    tpu.RowIndex: RowIndexKernel,
+    tpu.GatherRows: lambda _: GatherRowsKernel(),
+    tpu.ScatterRows: lambda _: ScatterRowsKernel(),
+    tpu.Arg: AnyArgKernel,
+    tpu.Scan: ScanKernel,
+    tpu.Rank: RankKernel,
+    tpu.Remainder: RemainderKernel,
+    tpu.Truncate: TruncateKernel,
+}
+"""The kernels by ops, each made for a chip."""
+TABLE = kernel_table(BM1684X)

@@ -33,11 +33,9 @@ from tpuc_bm1684x.isa import (
     PoolOrDepthwise,
     Scalar,
 )
-from tpuc_bm1684x.isa.geometry import LANES
-from tpuc_bm1684x.kernels.common import axis_extents
+from tpuc_bm1684x.kernels.common import OfChip, axis_extents
 from tpuc_bm1684x.kernels.elementwise import arithmetic
 from tpuc_bm1684x.kernels.pool import lowest
-from tpuc_bm1684x.lmem import Bm1684xLmem
 from tpuc_bm1684x.operands import MAX_EXTENT, operand
 
 _PART = 4096
@@ -45,7 +43,7 @@ _PART = 4096
 _EXACT = 1 << 24
 
 
-class ArgKernel(TileKernel[tpu.Arg, Bm1684xAssembler]):
+class ArgKernel(OfChip, TileKernel[tpu.Arg, Bm1684xAssembler]):
     """Gives each element not below the maximum a number that decreases (or increases) along the axis; the largest such
     number identifies the index.
 
@@ -60,9 +58,9 @@ class ArgKernel(TileKernel[tpu.Arg, Bm1684xAssembler]):
         outer, inner, width = axis_extents(node)
         source = View((1, outer, inner, width), (outer * width * inner, width * inner, 1, inner))
         axes = (
-            Axis("c", outer, granularity=LANES, limit=MAX_EXTENT),
+            Axis("c", outer, granularity=self.lanes.count, limit=MAX_EXTENT),
             Axis("h", inner, limit=MAX_EXTENT),
-            Axis("k", width, reduction=True, granularity=LANES, limit=_PART),
+            Axis("k", width, reduction=True, granularity=self.lanes.count, limit=_PART),
         )
         return Space(axes, (source,), (View((1, outer, inner, 1)),))
 
@@ -82,7 +80,7 @@ class ArgKernel(TileKernel[tpu.Arg, Bm1684xAssembler]):
         return numbers.view(np.uint8).reshape(1, -1)
 
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
-        lmem = Bm1684xLmem()
+        lmem = self.lmem
         rows = (1, tile.size("c"), tile.size("h"))
         whole = lmem.tensor_bytes("aligned", (*rows, tile.size("k")), 4)
         column = lmem.tensor_bytes("aligned", (*rows, 1), 4)
@@ -105,7 +103,7 @@ class ArgKernel(TileKernel[tpu.Arg, Bm1684xAssembler]):
         values = self._values(node, placed, asm)
         _maximum(values, extreme, shape, column, asm)
         numbers = Operand(placed.scratch["numbers"].address, DType.F32)
-        repeated = Operand(extreme.address, DType.F32, (*extreme.strides(column)[:3], 0))
+        repeated = Operand(extreme.address, DType.F32, (*extreme.strides(column, self.target)[:3], 0))
         # Not by equality, which the chip tests bitwise: 0 and -0 differ.
         arithmetic(asm, ArithmeticOp.SELECT_LESS, shape, numbers, values, repeated, third=Scalar.of(1.0, DType.F32))
         places = Operand(placed.constants["places"].address, DType.F32, (0, 0, 0, 1))

@@ -23,11 +23,10 @@ from tpuc_ops import tpu
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import ArithmeticOp, CompareOp, CompareSelect, DType, Operand, Scalar
-from tpuc_bm1684x.isa.geometry import LANES
+from tpuc_bm1684x.isa.target import BM1684X, Target
 from tpuc_bm1684x.kernels.arg import ArgKernel
-from tpuc_bm1684x.kernels.common import axis_extents
+from tpuc_bm1684x.kernels.common import OfChip, axis_extents
 from tpuc_bm1684x.kernels.elementwise import arithmetic, convert, part_from
-from tpuc_bm1684x.lmem import Bm1684xLmem
 from tpuc_bm1684x.operands import MAX_EXTENT, operand
 
 _LEAST_WIDTH = 64
@@ -37,7 +36,7 @@ _MOST_ROWS = 4096
 _BUFFERS = ("row", "best", "found")
 
 
-class ArgRowsKernel(TileKernel[tpu.Arg, Bm1684xAssembler]):
+class ArgRowsKernel(OfChip, TileKernel[tpu.Arg, Bm1684xAssembler]):
     """Keeps the best value and its index per row element, in f32, and updates both with each row."""
 
     def serves(self, node: Node) -> bool:
@@ -47,12 +46,12 @@ class ArgRowsKernel(TileKernel[tpu.Arg, Bm1684xAssembler]):
 
     def space(self, node: Node) -> Space:
         outer, inner, length = axis_extents(node)
-        lanes = next(count for count in range(LANES, 0, -1) if inner % count == 0)
+        lanes = next(count for count in range(self.lanes.count, 0, -1) if inner % count == 0)
         width = inner // lanes
         source = View((outer, lanes, length, width), (length * inner, width, inner, 1))
         axes = (
             Axis("n", outer, limit=MAX_EXTENT),
-            Axis("c", lanes, granularity=LANES),
+            Axis("c", lanes, granularity=self.lanes.count),
             Axis("w", width, limit=MAX_EXTENT),
             Axis("k", length, reduction=True),
         )
@@ -63,7 +62,7 @@ class ArgRowsKernel(TileKernel[tpu.Arg, Bm1684xAssembler]):
         return [Box((n0, c0, k0, w0), (n1 - n0, c1 - c0, k1 - k0, w1 - w0))]
 
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
-        size = Bm1684xLmem().tensor_bytes("aligned", (tile.size("n"), tile.size("c"), 1, tile.size("w")), 4)
+        size = self.lmem.tensor_bytes("aligned", (tile.size("n"), tile.size("c"), 1, tile.size("w")), 4)
         return [Scratch(name, size) for name in _BUFFERS]
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
@@ -71,7 +70,7 @@ class ArgRowsKernel(TileKernel[tpu.Arg, Bm1684xAssembler]):
         row, best, found = (Operand(placed.scratch[name].address, DType.F32) for name in _BUFFERS)
         first, end = placed.tile.range("k")
         for number in range(first, end):
-            values = part_from(source, placed.operand(0).shape, row=number - first)
+            values = part_from(source, placed.operand(0).shape, self.target, row=number - first)
             if number == 0:
                 convert(asm, shape, best, values)
                 arithmetic(asm, ArithmeticOp.COPY, shape, found, Scalar.of(0.0, DType.F32))
@@ -112,8 +111,8 @@ class ArgRowsKernel(TileKernel[tpu.Arg, Bm1684xAssembler]):
 class AnyArgKernel(KernelChoice[tpu.Arg]):
     """Chooses `ArgRowsKernel` for long rows, else `ArgKernel`."""
 
-    def __init__(self) -> None:
-        self._rows, self._elements = ArgRowsKernel(), ArgKernel()
+    def __init__(self, target: Target = BM1684X) -> None:
+        self._rows, self._elements = ArgRowsKernel(target), ArgKernel(target)
 
     def kernel(self, node: Node) -> TileKernel[Any, Bm1684xAssembler]:
         return self._rows if self._rows.serves(node) else self._elements

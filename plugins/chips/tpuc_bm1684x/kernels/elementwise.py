@@ -24,7 +24,7 @@ from tpuc_ops.quant.arithmetic import Rounding
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import Arithmetic, ArithmeticOp, LaneTransfer, Operand, Scalar, TransferOp
-from tpuc_bm1684x.isa.target import BM1684X, Target
+from tpuc_bm1684x.isa.target import Target
 from tpuc_bm1684x.kernels.common import OfChip, RepeatedSpace, elementwise_spaces, flat_space, in_spaces, views_of
 from tpuc_bm1684x.operands import dtype_of, strided
 
@@ -156,7 +156,7 @@ def convert(asm: Bm1684xAssembler, shape: Shape4, result: Operand, source: Opera
     arithmetic(asm, operation, shape, result, source)
 
 
-def part_from(whole: Operand, shape: Shape4, *, slot: int = 0, row: int = 0, target: Target = BM1684X) -> Operand:
+def part_from(whole: Operand, shape: Shape4, target: Target, *, slot: int = 0, row: int = 0) -> Operand:
     """The rest of a tensor of `shape` from a slot of lanes and a row onward, with the strides of the whole."""
     strides = whole.strides(shape, target)
     offset = slot * strides[1] + row * strides[2]

@@ -11,7 +11,7 @@ from tpuc_ops.top.compare import MIRRORED
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import ArithmeticOp, CompareOp, CompareSelect, DType, Operand, Scalar
-from tpuc_bm1684x.kernels.common import in_spaces, parallel_axes, spread_view, views_of
+from tpuc_bm1684x.kernels.common import in_spaces, spread_view, views_of
 from tpuc_bm1684x.kernels.elementwise import ElementwiseKernel, arithmetic
 from tpuc_bm1684x.operands import operand
 
@@ -116,7 +116,7 @@ class WhereKernel(ElementwiseKernel):
         (views, result) = views_of(alone)
         found = dict(zip(present, views, strict=True))
         operands = tuple(found.get(index) for index in range(len(node.operand_types)))
-        return Space(parallel_axes(result.shape), operands, (result,))
+        return Space(self.lanes.parallel_axes(result.shape), operands, (result,))
 
     def kernels(self, node: Node) -> Sequence[Candidate]:
         space = self.space(node)

@@ -32,7 +32,6 @@ from tpuc_bm1684x.isa.target import BM1684X, Target
 from tpuc_bm1684x.kernels.activation import emit_relu
 from tpuc_bm1684x.kernels.binary import emit_rescale
 from tpuc_bm1684x.kernels.common import OfChip, matrices_view, zero_point_refusal
-from tpuc_bm1684x.kernels.product import MatMulKernel
 from tpuc_bm1684x.kernels.row_products import ConstantMatMulKernel, batch_of, turn
 from tpuc_bm1684x.operands import MAX_EXTENT, operand
 
@@ -171,8 +170,8 @@ class AnyMatMulKernel(KernelChoice[tpu.MatMul]):
     needs, would transfer each element separately.
     """
 
-    def __init__(self, target: Target = BM1684X, constant: MatMulKernel | None = None) -> None:
-        self._constant = constant or ConstantMatMulKernel()
+    def __init__(self, target: Target = BM1684X) -> None:
+        self._constant = ConstantMatMulKernel(target)
         self._rows, self._turned = MatricesKernel(target), TurnedMatricesKernel(target)
 
     def kernel(self, node: Node) -> TileKernel[Any, Bm1684xAssembler]:

@@ -11,7 +11,7 @@ from tpuc_ops.arrays import Array
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import Arithmetic, ArithmeticOp, DType, Operand
 from tpuc_bm1684x.isa.target import BM1684X, Target
-from tpuc_bm1684x.kernels.common import ACROSS_LANES, lanes_of
+from tpuc_bm1684x.kernels.common import lanes_of
 
 RECORD_BYTES = 64
 """A per-channel parameter record occupies one vector, whatever its size (isa notes, "per-channel requant")."""
@@ -19,9 +19,6 @@ RECORD_WORDS = 3
 COMPACT_BYTES = 4 * RECORD_WORDS
 """Size of a record's content. Records are compact in DDR; `spread_records` moves each to its own vector."""
 RECORD_ALIGNMENT = 4
-
-
-slots_of, by_lane = ACROSS_LANES.slots_of, ACROSS_LANES.by_lane
 
 
 def pack_filter(filters: Array, packing: int, target: Target = BM1684X) -> Array:
@@ -59,7 +56,7 @@ def requantize_records(
     records[:, 0] = multipliers
     records[:, 1] = -np.asarray(right_shifts, np.int32)
     records[:, 2] = zero_point
-    return by_lane(records)
+    return lanes_of(target).by_lane(records)
 
 
 def float_records(scales: Sequence[float], offset: float, target: Target = BM1684X) -> Array:

@@ -21,6 +21,7 @@ from tpuc.api import (
     TileKernel,
     View,
 )
+from tpuc_chip_parts.lanes import Lanes
 from tpuc_ops import tpu
 from tpuc_ops.arrays import Array
 
@@ -35,11 +36,9 @@ from tpuc_bm1684x.isa import (
     Scalar,
     TransferOp,
 )
-from tpuc_bm1684x.isa.geometry import LANES
 from tpuc_bm1684x.isa.types import Pair
+from tpuc_bm1684x.kernels.common import OfChip
 from tpuc_bm1684x.kernels.elementwise import arithmetic, part_from
-from tpuc_bm1684x.kernels.packing import by_lane, slots_of
-from tpuc_bm1684x.lmem import Bm1684xLmem
 from tpuc_bm1684x.operands import operand
 
 LONGEST = 1 << 15
@@ -55,16 +54,16 @@ class _Side(enum.Enum):
     LATER = "later"
 
 
-def _sides(tile: Tile, channels: int) -> list[tuple[int, int, _Side]]:
+def _sides(tile: Tile, channels: int, lanes: Lanes) -> list[tuple[int, int, _Side]]:
     """Ranges of lane slots with the relative position of the tile's chunk of the row."""
-    (c0, _), (k0, k1), count = tile.range("c"), tile.range("k"), slots_of(channels)
-    later = min(max((k0 - c0) // LANES, 0), count)
-    earlier = max(min(max(-((c0 - k1) // LANES), 0), count), later)
+    (c0, _), (k0, k1), count = tile.range("c"), tile.range("k"), lanes.slots_of(channels)
+    later = min(max((k0 - c0) // lanes.count, 0), count)
+    earlier = max(min(max(-((c0 - k1) // lanes.count), 0), count), later)
     ranges = ((0, later, _Side.LATER), (later, earlier, _Side.AROUND), (earlier, count, _Side.EARLIER))
     return [part for part in ranges if part[0] < part[1]]
 
 
-class RankKernel(TileKernel[tpu.Rank, Bm1684xAssembler]):
+class RankKernel(OfChip, TileKernel[tpu.Rank, Bm1684xAssembler]):
     """Rank in f32: the number of elements that sort before, plus the number of earlier equal ones."""
 
     def refuse(self, node: Node) -> str | None:
@@ -78,8 +77,8 @@ class RankKernel(TileKernel[tpu.Rank, Bm1684xAssembler]):
         column = View((rows, count, 1, 1))
         axes = (
             Axis("n", rows),
-            Axis("c", count, granularity=LANES),
-            Axis("k", count, reduction=True, granularity=LANES, limit=_PART),
+            Axis("c", count, granularity=self.lanes.count),
+            Axis("k", count, reduction=True, granularity=self.lanes.count, limit=_PART),
         )
         return Space(axes, (column, View((rows, 1, 1, count))), (column,))
 
@@ -95,15 +94,15 @@ class RankKernel(TileKernel[tpu.Rank, Bm1684xAssembler]):
 
     def constant_shape(self, node: Node, name: str, tile: Tile) -> tuple[int, int]:
         if name == "own":
-            return min(LANES, tile.size("c")), 4 * slots_of(tile.size("c"))
+            return min(self.lanes.count, tile.size("c")), 4 * self.lanes.slots_of(tile.size("c"))
         return 1, 4 * tile.size("k")
 
     def pack(self, node: Node, name: str, tile: Tile, arrays: Sequence[Array | None]) -> Array:
         places = np.arange(*tile.range("c" if name == "own" else "k"), dtype=np.float32)
-        return by_lane(places.reshape(-1, 1)) if name == "own" else places.view(np.uint8).reshape(1, -1)
+        return self.lanes.by_lane(places.reshape(-1, 1)) if name == "own" else places.view(np.uint8).reshape(1, -1)
 
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
-        lmem = Bm1684xLmem()
+        lmem = self.lmem
         n, c, k = tile.size("n"), tile.size("c"), tile.size("k")
         row, column = (lmem.tensor_bytes("aligned", shape, 4) for shape in ((n, 1, 1, k), (n, c, 1, 1)))
         whole = lmem.tensor_bytes("aligned", (n, c, 1, k), 4)
@@ -125,13 +124,13 @@ class RankKernel(TileKernel[tpu.Rank, Bm1684xAssembler]):
         asm.record(
             LaneTransfer(
                 operation=TransferOp.BROADCAST,
-                shape=(n, min(c, LANES), 1, shape[3]),
+                shape=(n, min(c, self.lanes.count), 1, shape[3]),
                 dtype=DType.F32,
                 result=found["row"].address,
                 source=found["row"].address,
             )
         )
-        for first, end, side in _sides(placed.tile, c):
+        for first, end, side in _sides(placed.tile, c, self.lanes):
             self._compare(node.op, placed, found, (first, end), side, asm)
         total, part = found["total"], found["part"]
         _count(found["before"], found["other"], shape, total if phase.starts else part, asm)
@@ -152,11 +151,12 @@ class RankKernel(TileKernel[tpu.Rank, Bm1684xAssembler]):
         """Mark with 1 each element of the row that sorts before the lane's own element, for a range of slots."""
         (n, c, _, _), row_shape = placed.operand(0).shape, placed.operand(1).shape
         first, end = slots
-        shape = (n, min(end * LANES, c) - first * LANES, 1, row_shape[3])
-        before, other = (part_from(found[name], (n, c, 1, row_shape[3]), slot=first) for name in ("before", "other"))
-        batch, slot, _, _ = found["column"].strides(placed.operand(0).shape)
+        shape = (n, min(end * self.lanes.count, c) - first * self.lanes.count, 1, row_shape[3])
+        whole = (n, c, 1, row_shape[3])
+        before, other = (part_from(found[name], whole, self.target, slot=first) for name in ("before", "other"))
+        batch, slot, _, _ = found["column"].strides(placed.operand(0).shape, self.target)
         column = Operand(found["column"].address + first * slot * 4, DType.F32, (batch, slot, 0, 0))
-        row = Operand(found["row"].address, DType.F32, (found["row"].strides(row_shape)[0], 0, 0, 1))
+        row = Operand(found["row"].address, DType.F32, (found["row"].strides(row_shape, self.target)[0], 0, 0, 1))
         one = Scalar.of(1.0, DType.F32)
         precedes, follows = ArithmeticOp.SELECT_GREATER, ArithmeticOp.SELECT_LESS
         if not op.largest:
@@ -180,7 +180,7 @@ class RankKernel(TileKernel[tpu.Rank, Bm1684xAssembler]):
 def _count(values: Operand, sums: Operand, shape: Shape4, target: Operand, asm: Bm1684xAssembler) -> None:
     """Sum each row. Pooling over whole vectors takes one cycle per vector, pooling within a vector one per element."""
     n, c, _, width = shape
-    vector = values.dtype.vector
+    vector = asm.target.vector(values.dtype.bytes)
     if width % vector:
         vector, sums = width, values
     else:

@@ -29,8 +29,10 @@ from tpuc_ops.tpu.recurrent_steps import FILTER, GATES
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import ArithmeticOp, Conv, DType, Layout, Operand, Scalar
-from tpuc_bm1684x.isa.geometry import EU_BYTES, LANE_BYTES, LANES, round_up
+from tpuc_bm1684x.isa.geometry import round_up
+from tpuc_bm1684x.isa.target import Target
 from tpuc_bm1684x.kernels.active import ActiveEmitter
+from tpuc_bm1684x.kernels.common import OfChip
 from tpuc_bm1684x.kernels.elementwise import arithmetic, convert
 from tpuc_bm1684x.kernels.exponential import (
     COEFFICIENTS,
@@ -39,32 +41,39 @@ from tpuc_bm1684x.kernels.exponential import (
     coefficients,
     exponential_scratch,
 )
-from tpuc_bm1684x.kernels.packing import by_lane, pack_filter, slots_of
-from tpuc_bm1684x.lmem import Bm1684xLmem
+from tpuc_bm1684x.kernels.packing import pack_filter
 from tpuc_bm1684x.operands import MAX_EXTENT, dtype_of, operand
 
 Op = ArithmeticOp
 
 MOST_STEPS = 1000
 """Maximum number of steps: a step takes up to 60 commands, and the commands of a group are counted in 16 bits."""
-MOST_WEIGHT_BYTES = LANE_BYTES * 3 // 4
-"""Maximum size of recurrence and input filter per lane."""
 
 _RECURRENCE, _BIAS, _H, _C, _SUMS = 1, 2, 3, 4, 6
 _PACKED = {"recurrence": _RECURRENCE, "filter": FILTER, "sums": _SUMS, "bias": _BIAS}
 """Operand index of each packed constant, in local-memory order."""
 _MATRICES = ("recurrence", "filter")
-_PIECE_BYTES = 64
-"""Size of one weight piece of 16-bit filters."""
+PIECE_BYTES = 64
+"""Largest size of one weight piece of 16-bit filters."""
 
 
-def weight_bytes(rows: int, columns: int, item_bytes: int) -> int:
+def most_weight_bytes(lane_bytes: int) -> int:
+    """Maximum size of recurrence and input filter per lane."""
+    return lane_bytes * 3 // 4
+
+
+def weight_bytes(rows: int, columns: int, item_bytes: int, lanes: int, piece_bytes: int = PIECE_BYTES) -> int:
     """Bytes per lane of a matrix with its rows across lanes."""
     row = columns * item_bytes
-    return slots_of(rows) * (row if item_bytes == DType.F32.bytes else round_up(row, _PIECE_BYTES))
+    return -(-rows // lanes) * (row if item_bytes == DType.F32.bytes else round_up(row, piece_bytes))
 
 
-class RecurrentKernel(TileKernel[tpu.RecurrentSteps, Bm1684xAssembler]):
+def piece_bytes(target: Target) -> int:
+    """Size of one weight piece of 16-bit filters."""
+    return 2 * target.packing[2]
+
+
+class RecurrentKernel(OfChip, TileKernel[tpu.RecurrentSteps, Bm1684xAssembler]):
     """Projects the inputs of a tile by one convolution, then computes all gates of a step by one 1×1 convolution; the
     rest is elementwise on gates that are densely packed in each lane.
 
@@ -78,11 +87,12 @@ class RecurrentKernel(TileKernel[tpu.RecurrentSteps, Bm1684xAssembler]):
         own = node.operand_types[FILTER].storage.name if self._has(node, FILTER) else first
         if first != own or not {own, node.operand_types[_RECURRENCE].storage.name} <= {"f32", "f16", "bf16"}:
             return f"inputs and filter of one type of floats, these are {first} and {own}"
-        if self._rows(node) % (LANES * GATES[node.op.kind]):
-            return f"gates of a multiple of {LANES} rows, all have {self._rows(node)}"
+        if self._rows(node) % (self.lanes.count * GATES[node.op.kind]):
+            return f"gates of a multiple of {self.lanes.count} rows, all have {self._rows(node)}"
         size = sum(self._matrix_bytes(node, name) for name in self._names(node) if name in _MATRICES)
-        if size > MOST_WEIGHT_BYTES:
-            return f"weights of at most {MOST_WEIGHT_BYTES} bytes per lane, these are {size}"
+        most = most_weight_bytes(self.target.lane_bytes)
+        if size > most:
+            return f"weights of at most {most} bytes per lane, these are {size}"
         if max(node.operand_types[0].dims) > MAX_EXTENT:
             return f"at most {MAX_EXTENT} per dimension, the first operand is {node.operand_types[0].dims}"
         return None
@@ -93,7 +103,7 @@ class RecurrentKernel(TileKernel[tpu.RecurrentSteps, Bm1684xAssembler]):
     def _matrix_bytes(self, node: Node, name: str) -> int:
         type_ = node.operand_types[_PACKED[name]]
         rows, columns = type_.dims
-        return weight_bytes(rows, columns, type_.storage.bits // 8)
+        return weight_bytes(rows, columns, type_.storage.bits // 8, self.lanes.count, piece_bytes(self.target))
 
     def _has(self, node: Node, index: int) -> bool:
         return len(node.operand_types) > index and not is_absent(node.operand_types[index])
@@ -139,7 +149,8 @@ class RecurrentKernel(TileKernel[tpu.RecurrentSteps, Bm1684xAssembler]):
     def constant_shape(self, node: Node, name: str, tile: Tile) -> tuple[int, int]:
         if name == COEFFICIENTS.name:
             return COEFFICIENTS_SHAPE
-        return LANES, self._matrix_bytes(node, name) if name in _MATRICES else slots_of(self._rows(node)) * 4
+        slots = self.lanes.slots_of(self._rows(node))
+        return self.lanes.count, self._matrix_bytes(node, name) if name in _MATRICES else slots * 4
 
     def pack(self, node: Node, name: str, tile: Tile, arrays: Sequence[Array | None]) -> Array:
         if name == COEFFICIENTS.name:
@@ -147,26 +158,26 @@ class RecurrentKernel(TileKernel[tpu.RecurrentSteps, Bm1684xAssembler]):
         array, type_ = arrays[_PACKED[name]], node.operand_types[_PACKED[name]]
         assert array is not None
         if name in _MATRICES:
-            packing = 1 if type_.storage.name == "f32" else _PIECE_BYTES * 8 // type_.storage.bits
-            return pack_filter(as_stored(array, type_)[:, :, None, None], packing)
-        return by_lane(array.reshape(-1, 1).astype(np.float32))
+            packing = self.target.packing[type_.storage.bits // 8]
+            return pack_filter(as_stored(array, type_)[:, :, None, None], packing, self.target)
+        return self.lanes.by_lane(array.reshape(-1, 1).astype(np.float32))
 
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
-        rows, count, lmem = self._rows(node), self._count(node), Bm1684xLmem()
+        rows, count, lmem = self._rows(node), self._count(node), self.lmem
         padded = rows // GATES[node.op.kind]
 
         def aligned(channels: int, width: int = count) -> int:
             return lmem.tensor_bytes("aligned", (1, channels, 1, width), 4)
 
         def close(channels: int) -> Shape4:
-            return (1, LANES, 1, channels // LANES * count)
+            return (1, self.lanes.count, 1, channels // self.lanes.count * count)
 
         states = [Scratch(name, lmem.tensor_bytes("aligned", close(padded), 4)) for name in ("h", "c")]
         states.append(Scratch("gates", lmem.tensor_bytes("aligned", close(rows), 4)))
         states += [Scratch("read", aligned(padded)), Scratch("sum", aligned(rows))]
         if self._has(node, FILTER) or node.operand_types[0].storage.name != "f32":
             states.append(Scratch("of_x", aligned(rows, tile.size("k") * count)))
-        return (*states, *exponential_scratch(close(rows)))
+        return (*states, *exponential_scratch(close(rows), lmem))
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
         layer = _Layer.of(node, placed, asm)
@@ -189,22 +200,25 @@ class RecurrentKernel(TileKernel[tpu.RecurrentSteps, Bm1684xAssembler]):
 
 @dataclass(frozen=True)
 class _Part:
-    """A range of gates of one step; groups of 64 units lie along h of `shape`."""
+    """A range of gates of one step; groups of as many units as lanes lie along h of
+    `shape`.
+    """
 
     operand: Operand
+    lanes: int
     slots: int
     count: int
 
     @property
     def shape(self) -> Shape4:
         """The shape in lanes, slots, and sequences."""
-        return (1, LANES, self.slots, self.count)
+        return (1, self.lanes, self.slots, self.count)
 
     def gates(self, first: int, slots: int) -> _Part:
         """Select `slots` slots starting at `first`."""
         assert not isinstance(self.operand.layout, Layout)
         offset = first * self.operand.layout[2] * self.operand.dtype.bytes
-        return _Part(_moved(self.operand, offset), slots, self.count)
+        return _Part(_moved(self.operand, offset), self.lanes, slots, self.count)
 
 
 def _moved(place: Operand, offset: int) -> Operand:
@@ -215,8 +229,8 @@ def _moved(place: Operand, offset: int) -> Operand:
 class _Layer:
     """One tile, with access to its states and constants.
 
-    States and gates are densely packed in each lane: slots of 64 units, each with all sequences. In operands and
-    results of convolutions, every slot starts a new vector.
+    States and gates are densely packed in each lane: slots of as many units as lanes, each with all sequences. In
+    operands and results of convolutions, every slot starts a new vector.
     """
 
     op: tpu.RecurrentSteps
@@ -235,6 +249,11 @@ class _Layer:
         padded, count = rows // GATES[node.op.kind], columns // node.op.steps
         return cls(node.op, asm, placed, rows, padded, count, dtype_of(type_.storage))
 
+    @property
+    def lanes(self) -> int:
+        """The lanes of the chip."""
+        return self.asm.target.lanes
+
     def _scratch(self, name: str) -> Operand:
         return Operand(self.placed.scratch[name].address, DType.F32)
 
@@ -249,18 +268,21 @@ class _Layer:
     @property
     def width(self) -> int:
         """Elements of one gate per lane."""
-        return self.padded // LANES * self.count
+        return self.padded // self.lanes * self.count
 
     def gate(self, number: int) -> Operand:
         """The packed buffer of one gate; the aligned layout must start at a whole vector."""
         place = _moved(self._scratch("gates"), number * self.width * DType.F32.bytes)
-        return place if place.address % EU_BYTES == 0 else Operand(place.address, place.dtype, (0, 0, self.width, 1))
+        if place.address % self.asm.target.eu_bytes == 0:
+            return place
+        return Operand(place.address, place.dtype, (0, 0, self.width, 1))
 
     def part(self, whole: Operand, columns: int, step: int, rows: int) -> _Part:
         """Select the columns of one step from a tensor of `columns` columns."""
-        stride = round_up(columns, whole.dtype.vector)
+        stride = round_up(columns, self.asm.target.vector(whole.dtype.bytes))
         address = whole.address + step * self.count * whole.dtype.bytes
-        return _Part(Operand(address, whole.dtype, (0, 0, stride, 1)), rows // LANES, self.count)
+        place = Operand(address, whole.dtype, (0, 0, stride, 1))
+        return _Part(place, self.lanes, rows // self.lanes, self.count)
 
     def close(self, place: Operand) -> Operand:
         """View a packed tensor as slots and sequences."""
@@ -272,20 +294,21 @@ class _Layer:
 
     def start(self, state: Operand, given: Operand | None) -> None:
         """Initialize a state; lanes without a unit hold 0."""
-        arithmetic(self.asm, Op.COPY, (1, LANES, 1, self.width), state, Scalar.of(0.0, DType.F32))
+        arithmetic(self.asm, Op.COPY, (1, self.lanes, 1, self.width), state, Scalar.of(0.0, DType.F32))
         if given is None:
             return
-        for slot in range(slots_of(self.op.hidden_size)):
-            lanes = min(LANES, self.op.hidden_size - slot * LANES)
+        for slot in range(-(-self.op.hidden_size // self.lanes)):
+            lanes = min(self.lanes, self.op.hidden_size - slot * self.lanes)
             target = Operand(state.address + slot * self.count * DType.F32.bytes, DType.F32, (0, 0, self.count, 1))
-            source = _moved(given, slot * round_up(self.count, given.dtype.vector) * given.dtype.bytes)
+            stride = round_up(self.count, self.asm.target.vector(given.dtype.bytes))
+            source = _moved(given, slot * stride * given.dtype.bytes)
             convert(self.asm, (1, lanes, 1, self.count), target, source)
 
     def do(self, operation: ArithmeticOp, result: Operand, left: Operand, right: Operand, gates: int = 1) -> None:
-        arithmetic(self.asm, operation, (1, LANES, 1, gates * self.width), result, left, right)
+        arithmetic(self.asm, operation, (1, self.lanes, 1, gates * self.width), result, left, right)
 
     def emitter(self, target: Operand, source: Operand, gates: int = 1) -> ActiveEmitter:
-        shape = (1, LANES, 1, gates * self.width)
+        shape = (1, self.lanes, 1, gates * self.width)
         exponential = Exponential.at(self.asm, shape, self.placed.scratch, self.placed.constants)
         return ActiveEmitter(self.asm, shape, source, target, exponential, ())
 
@@ -313,8 +336,8 @@ class _Layer:
         self, name: str, bias: str, x: Operand, extents: tuple[int, int, int], result: Operand, first: int, rows: int
     ) -> None:
         """Multiply by the rows of a resident matrix starting at gate `first`, and add the bias if there is one."""
-        slots, constants = first * self.padded // LANES, self.placed.constants
-        row = weight_bytes(LANES, extents[0], x.dtype.bytes)
+        slots, constants = first * self.padded // self.lanes, self.placed.constants
+        row = weight_bytes(self.lanes, extents[0], x.dtype.bytes, self.lanes, piece_bytes(self.asm.target))
         added = None
         if bias in constants:
             added = Operand(constants[bias].address + slots * 4, DType.F32, Layout.COMPACT)
@@ -360,7 +383,7 @@ class _Layer:
 
     def _gru(self, inputs: _Part) -> None:
         z, r, n = (self.gate(number) for number in range(3))
-        slots = self.padded // LANES
+        slots = self.padded // self.lanes
         before, others = self.op.linear_before_reset, inputs.gates(2 * slots, slots)
         sums = self.of_h(self.h, 0, 3 if before else 2)
         self.add(0, sums.gates(0, 2 * slots), inputs.gates(0, 2 * slots))

@@ -42,13 +42,12 @@ from tpuc_bm1684x.isa import (
     TensorCopy,
     TransferOp,
 )
-from tpuc_bm1684x.isa.geometry import DDR_BASE, EU_BYTES, LANES, LMEM_BASE, round_up
+from tpuc_bm1684x.isa.command import Bm1684xInstruction
+from tpuc_bm1684x.isa.geometry import round_up
 from tpuc_bm1684x.isa.target import BM1684X, Target
 from tpuc_bm1684x.kernels.activation import emit_relu
 from tpuc_bm1684x.kernels.elementwise import arithmetic
-from tpuc_bm1684x.kernels.packing import by_lane, slots_of
 from tpuc_bm1684x.kernels.product import MatMulKernel
-from tpuc_bm1684x.lmem import Bm1684xLmem
 from tpuc_bm1684x.operands import MAX_EXTENT, dtype_of, operand
 from tpuc_bm1684x.timing import cycles
 from tpuc_bm1684x.vectors import vector_loads, vector_stores
@@ -84,7 +83,7 @@ class Cost:
         return self.compute + self.transfers
 
 
-def rows_view(dims: Sequence[int]) -> Shape4 | None:
+def rows_view(dims: Sequence[int], target: Target) -> Shape4 | None:
     """View of rows across the lanes, with their elements along h; None when no batch size divides the rows."""
     rows, width = math.prod(dims[:-1]), dims[-1]
     if width > MAX_EXTENT:
@@ -93,34 +92,42 @@ def rows_view(dims: Sequence[int]) -> Shape4 | None:
         return (dims[0], dims[1], width, 1)
     if rows <= MOST_ROWS:
         return (1, rows, width, 1)
-    sizes = [size for size in range(MOST_ROWS, LANES - 1, -1) if rows % size == 0]
-    best = next((size for size in sizes if size % LANES == 0), sizes[0] if sizes else 0)
+    sizes = [size for size in range(MOST_ROWS, target.lanes - 1, -1) if rows % size == 0]
+    best = next((size for size in sizes if size % target.lanes == 0), sizes[0] if sizes else 0)
     return (rows // best, best, width, 1) if best and rows // best <= MAX_EXTENT else None
 
 
 @functools.cache
-def _costs(view: Shape4, width: int, element: ScalarType, filters: ScalarType, result: ScalarType) -> dict[Form, Cost]:
+def _costs(
+    view: Shape4, width: int, element: ScalarType, filters: ScalarType, result: ScalarType, target: Target
+) -> dict[Form, Cost]:
     """Cost of each form when rows are loaded from DDR and results are stored to DDR."""
     n, rows, depth, _ = view
     kind, weight = dtype_of(element), Operand(0, dtype_of(filters), Layout.COMPACT)
     total = Operand(0, DType.F32 if kind.is_float else DType.INT32)
 
+    def _cycles(instruction: Bm1684xInstruction) -> int:
+        return cycles(instruction.on(target))
+
     def conv(shape: Shape4) -> int:
         source = (depth, shape[2], shape[3])
-        return cycles(Conv(result=total, result_shape=shape, input=Operand(0, kind), input_shape=source, weight=weight))
+        x = Operand(0, kind)
+        return _cycles(Conv(result=total, result_shape=shape, input=x, input_shape=source, weight=weight))
 
     def turn(shape: Shape4, dtype: DType) -> int:
-        return cycles(
-            LaneTransfer(operation=TransferOp.TRANSPOSE_WC, shape=shape, dtype=dtype, result=0, source=EU_BYTES)
+        apart = target.eu_bytes
+        return _cycles(
+            LaneTransfer(operation=TransferOp.TRANSPOSE_WC, shape=shape, dtype=dtype, result=0, source=apart)
         )
 
     def copy(shape: Shape4, dtype: DType, *, load: bool) -> int:
         strides = (shape[1] * shape[2], shape[2], 1, 1)
-        source, target = (DDR_BASE, LMEM_BASE) if load else (LMEM_BASE, DDR_BASE)
-        return cycles(
+        ends = (target.ddr_base, target.lmem_base)
+        source, destination = ends if load else ends[::-1]
+        return _cycles(
             TensorCopy(
                 source=source,
-                destination=target,
+                destination=destination,
                 shape=shape,
                 dtype=dtype,
                 source_strides=strides,
@@ -130,11 +137,11 @@ def _costs(view: Shape4, width: int, element: ScalarType, filters: ScalarType, r
 
     moves = copy(view, kind, load=True) + copy((n, rows, width, 1), dtype_of(result), load=False)
     flat, out = (n * rows, depth, 1, 1), (n * rows, width, 1, 1)
-    loads = vector_loads(LocalTensor(0, flat, "aligned", element), _dense(flat, element))
-    stores = vector_stores(_dense(out, result), LocalTensor(0, out, "aligned", result))
+    loads = vector_loads(LocalTensor(0, flat, "aligned", element), _dense(flat, element, target), target)
+    stores = vector_stores(_dense(out, result, target), LocalTensor(0, out, "aligned", result), target)
     turns = turn((n, depth, 1, rows), kind) + turn((n, rows, 1, width), dtype_of(result))
     found = {
-        Form.CHANNELS: Cost(conv(out), min(map(cycles, loads)) + min(map(cycles, stores))),
+        Form.CHANNELS: Cost(conv(out), min(map(_cycles, loads)) + min(map(_cycles, stores))),
         Form.IMAGE: Cost(conv((n, width, 1, rows)) + turns, moves),
     }
     if kind.is_float and kind.bytes == 2:
@@ -142,21 +149,21 @@ def _costs(view: Shape4, width: int, element: ScalarType, filters: ScalarType, r
         product = MatMul(
             operation=MatMulOp.NN, rows=rows, columns=width, depth=depth, result=total, left=left, right=left
         )
-        found[Form.WIDE] = Cost(n * cycles(product), moves)
+        found[Form.WIDE] = Cost(n * _cycles(product), moves)
     return found
 
 
-def _dense(shape: Shape4, element: ScalarType) -> DdrTensor:
-    return DdrTensor(DDR_BASE, shape, (shape[1], 1, 1, 1), element)
+def _dense(shape: Shape4, element: ScalarType, target: Target) -> DdrTensor:
+    return DdrTensor(target.ddr_base, shape, (shape[1], 1, 1, 1), element)
 
 
-def forms_of(node: Node) -> list[Form]:
+def forms_of(node: Node, target: Target) -> list[Form]:
     """The candidate forms, the fastest for a lone product first."""
-    view = rows_view(node.operand_types[0].dims)
+    view = rows_view(node.operand_types[0].dims, target)
     if view is None or view[0] * view[1] == 1 or node.result_type.dims[-1] > MAX_EXTENT:
         return [Form.CHANNELS]
     left, right = node.operand_types[:2]
-    costs = _costs(view, node.result_type.dims[-1], left.storage, right.storage, node.result_type.storage)
+    costs = _costs(view, node.result_type.dims[-1], left.storage, right.storage, node.result_type.storage, target)
     rows = [form for form in costs if form is not Form.CHANNELS]
     ranked = sorted([Form.CHANNELS, min(rows, key=lambda form: costs[form].total)], key=lambda f: costs[f].total)
     first, second = (costs[form] for form in ranked)
@@ -168,12 +175,12 @@ class ImageRowsKernel(MatMulKernel):
     """Transposes rows within local memory into the pixels of an image, and transposes the result back."""
 
     def space(self, node: Node) -> Space:
-        view = rows_view(node.operand_types[0].dims)
+        view = rows_view(node.operand_types[0].dims, self.target)
         assert view is not None
         n, rows, depth, _ = view
-        width = node.result_type.dims[-1]
+        width, lanes = node.result_type.dims[-1], self.lanes.count
         operands = (View(view), *(None for _ in node.operand_types[1:]))
-        axes = (Axis("h", width, granularity=LANES), Axis("n", n), Axis("k", depth, reduction=True, granularity=LANES))
+        axes = (Axis("h", width, granularity=lanes), Axis("n", n), Axis("k", depth, reduction=True, granularity=lanes))
         return Space(axes, operands, (View((n, rows, width, 1)),))
 
     def reads(self, node: Node, space: Space, tile: Tile) -> Sequence[Box | None]:
@@ -190,7 +197,7 @@ class ImageRowsKernel(MatMulKernel):
     def _sideways(self, node: Node, tile: Tile) -> Tile:
         """The tile as seen by the convolution: matrix columns are channels, rows are image columns."""
         (n0, n1), (h0, h1), (k0, k1) = (tile.range(name) for name in "nhk")
-        view = rows_view(node.operand_types[0].dims)
+        view = rows_view(node.operand_types[0].dims, self.target)
         assert view is not None
         return Tile(("n", "c", "h", "w", "k"), (n0, h0, 0, 0, k0), (n1, h1, 1, view[1], k1))
 
@@ -207,7 +214,7 @@ class ImageRowsKernel(MatMulKernel):
             "transposed_rows": (transposed.size("k"), node.operand_types[0]),
             "transposed_result": (transposed.size("c"), node.result_type),
         }
-        lmem = Bm1684xLmem()
+        lmem = self.lmem
         buffers = [
             Scratch(name, lmem.tensor_bytes("aligned", (n, channels, 1, rows), type_.storage.bits // 8))
             for name, (channels, type_) in sizes.items()
@@ -265,30 +272,30 @@ class WideRowsKernel(ImageRowsKernel):
 
     def constants(self, node: Node) -> Sequence[PackedConstant]:
         """When `Form.CHANNELS` is also a candidate, both forms share its set of constants."""
-        without = "bias" if forms_of(node) == [Form.WIDE] else ""
+        without = "bias" if forms_of(node, self.target) == [Form.WIDE] else ""
         return [constant for constant in super().constants(node) if constant.name != without]
 
     def constant_shape(self, node: Node, name: str, tile: Tile) -> tuple[int, int]:
         columns, depth = tile.size("h"), tile.size("k")
         if name == "bias":
             return 1, _UNUSED_BYTES
-        return min(depth, LANES), slots_of(depth) * round_up(columns * 2, EU_BYTES)
+        return min(depth, self.lanes.count), self.lanes.slots_of(depth) * round_up(columns * 2, self.target.eu_bytes)
 
     def pack(self, node: Node, name: str, tile: Tile, arrays: Sequence[Array | None]) -> Array:
         if name == "bias":
             return np.zeros((1, _UNUSED_BYTES), np.uint8)
         (h0, h1), (k0, k1) = tile.range("h"), tile.range("k")
         matrix = self.filter_array(node, arrays)[h0:h1, k0:k1, 0, 0].T
-        padded = np.zeros((k1 - k0, round_up((h1 - h0) * 2, EU_BYTES) // 2), matrix.dtype)
+        padded = np.zeros((k1 - k0, round_up((h1 - h0) * 2, self.target.eu_bytes) // 2), matrix.dtype)
         padded[:, : h1 - h0] = matrix
-        return by_lane(padded)
+        return self.lanes.by_lane(padded)
 
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
         transposed, columns = self._sideways(node, tile), tile.size("h")
         shape = (tile.size("n"), transposed.size("w"), columns, 1)
-        buffers = [Scratch("sum", Bm1684xLmem().tensor_bytes("aligned", shape, 4))]
+        buffers = [Scratch("sum", self.lmem.tensor_bytes("aligned", shape, 4))]
         if self.product(node).has_bias:
-            buffers.append(Scratch("bias_rows", round_up(columns * 4, EU_BYTES)))
+            buffers.append(Scratch("bias_rows", round_up(columns * 4, self.target.eu_bytes)))
         return buffers
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
@@ -304,8 +311,8 @@ class WideRowsKernel(ImageRowsKernel):
                     rows=rows,
                     columns=columns,
                     depth=depth,
-                    result=batch_of(total, result.shape, batch),
-                    left=batch_of(left, x.shape, batch),
+                    result=batch_of(total, result.shape, batch, self.target),
+                    left=batch_of(left, x.shape, batch, self.target),
                     right=Operand(placed.constants["filter"].address, left.dtype),
                     accumulate=not phase.starts,
                 )
@@ -317,7 +324,7 @@ class WideRowsKernel(ImageRowsKernel):
             asm.record(
                 LaneTransfer(
                     operation=TransferOp.BROADCAST,
-                    shape=(1, min(rows, LANES), columns, 1),
+                    shape=(1, min(rows, self.lanes.count), columns, 1),
                     dtype=DType.F32,
                     result=spread,
                     source=placed.operand(2).address,
@@ -329,7 +336,7 @@ class WideRowsKernel(ImageRowsKernel):
         emit_relu(node, result, asm)
 
 
-def batch_of(whole: Operand, shape: Shape4, number: int, target: Target = BM1684X) -> Operand:
+def batch_of(whole: Operand, shape: Shape4, number: int, target: Target) -> Operand:
     """One batch of an aligned tensor, as a separate operand."""
     return Operand(whole.address + number * whole.strides(shape, target)[0] * whole.dtype.bytes, whole.dtype)
 
@@ -339,18 +346,18 @@ class ConstantMatMulKernel(MatMulKernel):
     lanes.
     """
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._kernels = {Form.CHANNELS: self, Form.IMAGE: ImageRowsKernel(), Form.WIDE: WideRowsKernel()}
+    def __init__(self, target: Target = BM1684X) -> None:
+        super().__init__(target)
+        self._kernels = {Form.CHANNELS: self, Form.IMAGE: ImageRowsKernel(target), Form.WIDE: WideRowsKernel(target)}
 
     def kernels(self, node: Node) -> Sequence[Candidate]:
-        kernels = [self._kernels[form] for form in forms_of(node)]
+        kernels = [self._kernels[form] for form in forms_of(node, self.target)]
         return [Candidate(kernel, kernel.space(node)) for kernel in kernels]
 
     def layouts(self, node: Node) -> Layouts:
         """With a single form, operands may be parts of larger tensors."""
         plain = super().layouts(node)
-        return plain if forms_of(node) == [Form.CHANNELS] else Layouts(plain.operands, plain.results)
+        return plain if forms_of(node, self.target) == [Form.CHANNELS] else Layouts(plain.operands, plain.results)
 
     def tiling_key(self, node: Node) -> Hashable:
-        return (super().tiling_key(node), tuple(forms_of(node)))
+        return (super().tiling_key(node), tuple(forms_of(node, self.target)))

@@ -9,41 +9,41 @@ from tpuc_ops import tpu
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import ArithmeticOp, DType, Operand, Scalar
-from tpuc_bm1684x.isa.geometry import LANE_BYTES, LANES
-from tpuc_bm1684x.kernels.common import axis_extents, parallel_axes
+from tpuc_bm1684x.kernels.common import OfChip, axis_extents
 from tpuc_bm1684x.kernels.elementwise import arithmetic, convert, part_from
-from tpuc_bm1684x.lmem import Bm1684xLmem
 from tpuc_bm1684x.operands import operand
 
 _ENOUGH_LANES = 32
-LONGEST = LANE_BYTES // 32
-"""Maximum extent of the axis: operand, result and two f32 buffers share a lane, double-buffered across tiles."""
 
 
-class ScanKernel(TileKernel[tpu.Scan, Bm1684xAssembler]):
+def longest(lane_bytes: int) -> int:
+    """Maximum extent of the axis: operand, result and two f32 buffers share a lane, double-buffered across tiles."""
+    return lane_bytes // 32
+
+
+class ScanKernel(OfChip, TileKernel[tpu.Scan, Bm1684xAssembler]):
     """Prefix scan by doubling between two f32 buffers: combines each row with the row 1, 2, 4, ... before it."""
 
     def refuse(self, node: Node) -> str | None:
         _, _, length = axis_extents(node)
         if not node.operand_types[0].storage.is_float:
             return f"only floats, these are {node.operand_types[0].storage}"
-        if length > LONGEST:
-            return f"at most {LONGEST} values along the axis, there are {length}"
-        return None
+        most = longest(self.target.lane_bytes)
+        return f"at most {most} values along the axis, there are {length}" if length > most else None
 
     def space(self, node: Node) -> Space:
         outer, inner, length = axis_extents(node)
         if outer >= _ENOUGH_LANES or inner == 1:
             view = View((1, outer, length, inner))
         else:
-            lanes = next(count for count in range(LANES, 0, -1) if inner % count == 0)
+            lanes = next(count for count in range(self.lanes.count, 0, -1) if inner % count == 0)
             width = inner // lanes
             view = View((outer, lanes, length, width), (length * inner, width, inner, 1))
-        return Space(parallel_axes(view.shape, whole="h"), (view,), (view,))
+        return Space(self.lanes.parallel_axes(view.shape, whole="h"), (view,), (view,))
 
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
         shape = (tile.size("n"), tile.size("c"), tile.size("h"), tile.size("w"))
-        size = Bm1684xLmem().tensor_bytes("aligned", shape, 4)
+        size = self.lmem.tensor_bytes("aligned", shape, 4)
         return (Scratch("even", size), Scratch("odd", size))
 
     def emit(self, node: Node[tpu.Scan], placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
@@ -61,16 +61,16 @@ class ScanKernel(TileKernel[tpu.Scan, Bm1684xAssembler]):
                 asm,
                 combine,
                 _rows(shape, rest),
-                part_from(target, shape, row=changed),
-                part_from(current, shape, row=changed),
-                part_from(current, shape, row=before),
+                part_from(target, shape, asm.target, row=changed),
+                part_from(current, shape, asm.target, row=changed),
+                part_from(current, shape, asm.target, row=before),
             )
             arithmetic(
                 asm,
                 ArithmeticOp.COPY,
                 _rows(shape, step),
-                part_from(target, shape, row=kept),
-                part_from(current, shape, row=kept),
+                part_from(target, shape, asm.target, row=kept),
+                part_from(current, shape, asm.target, row=kept),
             )
             current, step = target, step * 2
             buffers.reverse()
@@ -85,10 +85,13 @@ class ScanKernel(TileKernel[tpu.Scan, Bm1684xAssembler]):
         target, source, first = (0, 1, last) if op.reverse else (1, 0, 0)
         if last:
             convert(
-                asm, _rows(shape, last), part_from(result, shape, row=target), part_from(current, shape, row=source)
+                asm,
+                _rows(shape, last),
+                part_from(result, shape, asm.target, row=target),
+                part_from(current, shape, asm.target, row=source),
             )
         start = Scalar.of(0.0 if op.mode == "Sum" else 1.0, result.dtype)
-        arithmetic(asm, ArithmeticOp.COPY, _rows(shape, 1), part_from(result, shape, row=first), start)
+        arithmetic(asm, ArithmeticOp.COPY, _rows(shape, 1), part_from(result, shape, asm.target, row=first), start)
 
 
 def _rows(shape: Shape4, count: int) -> Shape4:

@@ -27,25 +27,24 @@ from tpuc.api import (
     TileKernel,
     View,
 )
+from tpuc_chip_parts.lanes import Lanes
 from tpuc_ops import tpu
 from tpuc_ops.arrays import Array
 from tpuc_ops.quant.arithmetic import Rounding
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import ArithmeticOp, DType, LaneTransfer, MatMul, MatMulOp, Operand, Scalar, TransferOp
-from tpuc_bm1684x.isa.geometry import EU_BYTES, LANES, round_up
+from tpuc_bm1684x.isa.geometry import round_up
+from tpuc_bm1684x.isa.target import BM1684X, Target
+from tpuc_bm1684x.kernels.common import OfChip, lanes_of
 from tpuc_bm1684x.kernels.elementwise import arithmetic
-from tpuc_bm1684x.kernels.packing import by_lane, slots_of
 from tpuc_bm1684x.kernels.product import Product, ProductKernel
-from tpuc_bm1684x.lmem import Bm1684xLmem
 from tpuc_bm1684x.operands import MAX_EXTENT, dtype_of, operand
 
 WEIGHT, SCALE, ZP, BIAS = 1, 2, 3, 4
 """Positions of the constant operands."""
 MOST_TABLE_BYTES = 24576
 """Scales and zero points of a whole matrix, per lane, that stay in local memory; others are loaded by tiles."""
-DEPTH = 32
-"""Integers of a row in one step of a product."""
 
 
 @dataclass(frozen=True)
@@ -59,13 +58,25 @@ class StoredMatrix:
     stored_depth: int
     """Numbers of a stored row."""
     dtype: DType
+    target: Target
 
     @staticmethod
-    def of(node: Node[tpu.A16MatMul]) -> StoredMatrix:
+    def of(node: Node[tpu.A16MatMul], target: Target) -> StoredMatrix:
         left, weight = node.operand_types[:2]
         op, depth = node.op, left.dims[-1]
         group, stored_depth = op.group(depth), op.stored_depth(depth)
-        return StoredMatrix(weight.dims[0], depth, op.weight_bits, group, stored_depth, dtype_of(left.storage))
+        dtype = dtype_of(left.storage)
+        return StoredMatrix(weight.dims[0], depth, op.weight_bits, group, stored_depth, dtype, target)
+
+    @property
+    def lanes(self) -> Lanes:
+        """The lanes of the chip."""
+        return lanes_of(self.target)
+
+    @property
+    def step(self) -> int:
+        """Numbers of a row in one step of a product."""
+        return self.target.packing[2]
 
     @property
     def expands(self) -> bool:
@@ -93,7 +104,7 @@ class StoredMatrix:
     @property
     def depth_unit(self) -> int:
         """Numbers of a row that tiles do not divide."""
-        return math.lcm(self.group, DEPTH) if self.groups > 1 else DEPTH
+        return math.lcm(self.group, self.step) if self.groups > 1 else self.step
 
     def box(self, tile: Tile, columns: str) -> Box:
         """The part of the matrix that a tile reads."""
@@ -107,7 +118,7 @@ class StoredMatrix:
             self.depth,
             reduction=True,
             granularity=self.depth_unit,
-            limit=MAX_EXTENT // DEPTH * DEPTH,
+            limit=MAX_EXTENT // self.step * self.step,
         )
 
     # -- scales and zero points
@@ -121,20 +132,21 @@ class StoredMatrix:
 
     @property
     def table_bytes(self) -> int:
-        return 3 * slots_of(self.columns) * self.groups
+        return 3 * self.lanes.slots_of(self.columns) * self.groups
 
     def _table_columns(self, tile: Tile, columns: str) -> tuple[int, int]:
         return (0, self.columns) if self.table_bytes <= MOST_TABLE_BYTES else tile.range(columns)
 
     def constant_shape(self, name: str, tile: Tile, columns: str) -> tuple[int, int]:
         first, end = self._table_columns(tile, columns)
-        return min(end - first, LANES), slots_of(end - first) * self.groups * (2 if name == "scale" else 1)
+        slots = self.lanes.slots_of(end - first)
+        return min(end - first, self.lanes.count), slots * self.groups * (2 if name == "scale" else 1)
 
     def pack(self, name: str, tile: Tile, arrays: Sequence[Array | None], columns: str) -> Array:
         first, end = self._table_columns(tile, columns)
         array = arrays[SCALE if name == "scale" else ZP]
         assert array is not None
-        return by_lane(np.ascontiguousarray(array.reshape(self.columns, self.groups)[first:end]))
+        return self.lanes.by_lane(np.ascontiguousarray(array.reshape(self.columns, self.groups)[first:end]))
 
     # -- expansion
 
@@ -142,16 +154,16 @@ class StoredMatrix:
         """Buffers of the expansion, without those that two steps can share."""
         if not self.expands:
             return []
-        wide, slots = self.wide(tile), slots_of(tile.size(columns))
-        rows = {"filter": 2 * round_up(tile.size("k"), DEPTH), "real": 2 * wide}
+        wide, slots = self.wide(tile), self.lanes.slots_of(tile.size(columns))
+        rows = {"filter": 2 * round_up(tile.size("k"), self.step), "real": 2 * wide}
         rows |= {"signed": 2 * wide} if self.bits == 8 else {"integers": wide, "signed": wide}
-        return [Scratch(name, slots * round_up(size, EU_BYTES)) for name, size in rows.items()]
+        return [Scratch(name, slots * round_up(size, self.target.eu_bytes)) for name, size in rows.items()]
 
     def expand(self, placed: PlacedTile, columns: str, asm: Bm1684xAssembler) -> LocalBlock:
         """Record the expansion of a tile's part; returns the matrix of floats, a row per lane."""
         tile, stored = placed.tile, placed.operand(WEIGHT)
         if not self.expands:
-            return LocalBlock(stored.address, 0, LANES)
+            return LocalBlock(stored.address, 0, self.lanes.count)
         count, wide, depth = tile.size(columns), self.wide(tile), tile.size("k")
         group = min(self.group, wide)
         groups = wide // group
@@ -167,13 +179,13 @@ class StoredMatrix:
         scales = Operand(placed.constants["scale"].address + 2 * at, self.dtype, (0, self.groups, 1, 0))
         arithmetic(asm, ArithmeticOp.SUB_SATURATE, shape, signed, source, points)
         arithmetic(asm, ArithmeticOp.CAST, shape, real, signed)
-        self._scale(shape, round_up(depth, DEPTH), Operand(filters.address, self.dtype), real, scales, asm)
+        self._scale(shape, round_up(depth, self.step), Operand(filters.address, self.dtype), real, scales, asm)
         return filters
 
     def _split(self, placed: PlacedTile, count: int, wide: int, asm: Bm1684xAssembler) -> Operand:
         """Record the separation of two integers per byte."""
         stored, target = placed.operand(WEIGHT), placed.scratch["integers"].address
-        shape, row = (1, count, 1, wide // 2), round_up(wide, EU_BYTES)
+        shape, row = (1, count, 1, wide // 2), round_up(wide, self.target.eu_bytes)
         packed = Operand(stored.address, DType.UINT8)
         even = Operand(target, DType.UINT8, (0, row, wide, 2))
         odd = replace(even, address=target + 1)
@@ -183,7 +195,7 @@ class StoredMatrix:
         return Operand(target, DType.UINT8, (0, row, min(self.group, wide), 1))
 
     def _table_offset(self, tile: Tile, columns: str) -> int:
-        first = 0 if self.table_bytes > MOST_TABLE_BYTES else tile.range(columns)[0] // LANES * self.groups
+        first = 0 if self.table_bytes > MOST_TABLE_BYTES else tile.range(columns)[0] // self.lanes.count * self.groups
         return first + (tile.range("k")[0] // self.group if self.groups > 1 else 0)
 
     def _scale(
@@ -197,7 +209,7 @@ class StoredMatrix:
     ) -> None:
         """Record the products with scales; the last group may be kept in part."""
         _, count, groups, group = shape
-        row = round_up(groups * group * 2, EU_BYTES) // 2
+        row = round_up(groups * group * 2, self.target.eu_bytes) // 2
         whole = kept // group
         for first, number, size in ((0, whole, group), (whole, 1, kept - whole * group)):
             if not number or not size:
@@ -223,40 +235,40 @@ class VectorKernel(ProductKernel):
         return Product(View((rows, depth, 1, 1)), View((rows, width, 1, 1)), has_bias=has_bias)
 
     def tiling_key(self, node: Node) -> Hashable:
-        return (super().tiling_key(node), StoredMatrix.of(node))
+        return (super().tiling_key(node), StoredMatrix.of(node, self.target))
 
     def space(self, node: Node) -> Space:
-        space, matrix = super().space(node), StoredMatrix.of(node)
+        space, matrix = super().space(node), StoredMatrix.of(node, self.target)
         operands = [space.operands[0], matrix.view, *(None,) * (len(node.operand_types) - 2)]
         axes = (*space.axes[:-1], matrix.depth_axis())
         return replace(space, operands=tuple(operands), axes=axes)
 
     def reads(self, node: Node, space: Space, tile: Tile) -> Sequence[Box | None]:
         boxes = list(super().reads(node, space, tile))
-        boxes[WEIGHT] = StoredMatrix.of(node).box(tile, "c")
+        boxes[WEIGHT] = StoredMatrix.of(node, self.target).box(tile, "c")
         return boxes
 
     def constants(self, node: Node) -> Sequence[PackedConstant]:
         others = [constant for constant in super().constants(node) if constant.name != "filter"]
-        return [*others, *StoredMatrix.of(node).constants("c")]
+        return [*others, *StoredMatrix.of(node, self.target).constants("c")]
 
     def constant_shape(self, node: Node, name: str, tile: Tile) -> tuple[int, int]:
         if name == "bias":
             return super().constant_shape(node, name, tile)
-        return StoredMatrix.of(node).constant_shape(name, tile, "c")
+        return StoredMatrix.of(node, self.target).constant_shape(name, tile, "c")
 
     def pack(self, node: Node, name: str, tile: Tile, arrays: Sequence[Array | None]) -> Array:
         if name == "bias":
             bias = arrays[BIAS]
             assert bias is not None
-            return by_lane(bias.astype(np.float32).reshape(-1, 1)[slice(*tile.range("c"))])
-        return StoredMatrix.of(node).pack(name, tile, arrays, "c")
+            return self.lanes.by_lane(bias.astype(np.float32).reshape(-1, 1)[slice(*tile.range("c"))])
+        return StoredMatrix.of(node, self.target).pack(name, tile, arrays, "c")
 
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
-        return [*super().scratch(node, tile), *StoredMatrix.of(node).scratch(tile, "c")]
+        return [*super().scratch(node, tile), *StoredMatrix.of(node, self.target).scratch(tile, "c")]
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
-        filters = StoredMatrix.of(node).expand(placed, "c", asm)
+        filters = StoredMatrix.of(node, self.target).expand(placed, "c", asm)
         super().emit(node, replace(placed, constants={**placed.constants, "filter": filters}), phase, asm)
 
     def activate(self, node: Node, result: LocalTensor, asm: Bm1684xAssembler) -> None:
@@ -266,18 +278,19 @@ class VectorKernel(ProductKernel):
         return dtype_of(node.operand_types[0].storage)
 
 
-class RowsKernel(TileKernel[tpu.A16MatMul, Bm1684xAssembler]):
+class RowsKernel(OfChip, TileKernel[tpu.A16MatMul, Bm1684xAssembler]):
     """Many rows: each in its own lane, by the matrix command with rows of the matrix across lanes too."""
 
     def tiling_key(self, node: Node) -> Hashable:
-        return (StoredMatrix.of(node), node.operand_types[BIAS] is ABSENT)
+        return (StoredMatrix.of(node, self.target), node.operand_types[BIAS] is ABSENT)
 
     def space(self, node: Node) -> Space:
-        matrix, rows = StoredMatrix.of(node), node.operand_types[0].size // node.operand_types[0].dims[-1]
+        matrix, rows = StoredMatrix.of(node, self.target), node.operand_types[0].size // node.operand_types[0].dims[-1]
         bias = None if node.operand_types[BIAS] is ABSENT else View((1, 1, matrix.columns, 1))
+        lanes = self.lanes.count
         axes = (
-            Axis("h", matrix.columns, granularity=LANES),
-            Axis("c", rows, granularity=LANES, limit=MAX_EXTENT // LANES * LANES),
+            Axis("h", matrix.columns, granularity=self.lanes.count),
+            Axis("c", rows, granularity=lanes, limit=MAX_EXTENT // lanes * lanes),
             matrix.depth_axis(),
         )
         x = View((1, rows, matrix.depth, 1))
@@ -290,24 +303,24 @@ class RowsKernel(TileKernel[tpu.A16MatMul, Bm1684xAssembler]):
         (k0, k1), (h0, h1), (c0, c1) = (tile.range(name) for name in "khc")
         bias = None if space.operands[BIAS] is None else Box((0, 0, h0, 0), (1, 1, h1 - h0, 1))
         x = Box((0, c0, k0, 0), (1, c1 - c0, k1 - k0, 1))
-        return [x, StoredMatrix.of(node).box(tile, "h"), None, None, bias]
+        return [x, StoredMatrix.of(node, self.target).box(tile, "h"), None, None, bias]
 
     def constants(self, node: Node) -> Sequence[PackedConstant]:
-        return StoredMatrix.of(node).constants("h")
+        return StoredMatrix.of(node, self.target).constants("h")
 
     def constant_shape(self, node: Node, name: str, tile: Tile) -> tuple[int, int]:
-        return StoredMatrix.of(node).constant_shape(name, tile, "h")
+        return StoredMatrix.of(node, self.target).constant_shape(name, tile, "h")
 
     def pack(self, node: Node, name: str, tile: Tile, arrays: Sequence[Array | None]) -> Array:
-        return StoredMatrix.of(node).pack(name, tile, arrays, "h")
+        return StoredMatrix.of(node, self.target).pack(name, tile, arrays, "h")
 
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
-        buffers = StoredMatrix.of(node).scratch(tile, "h")
+        buffers = StoredMatrix.of(node, self.target).scratch(tile, "h")
         if self._is_wide(node, tile):
             shape = (1, tile.size("c"), tile.size("h"), 1)
-            buffers.append(Scratch("sum", Bm1684xLmem().tensor_bytes("aligned", shape, 4)))
+            buffers.append(Scratch("sum", self.lmem.tensor_bytes("aligned", shape, 4)))
         if node.operand_types[BIAS] is not ABSENT:
-            buffers.append(Scratch("bias_rows", round_up(tile.size("h") * 4, EU_BYTES)))
+            buffers.append(Scratch("bias_rows", round_up(tile.size("h") * 4, self.target.eu_bytes)))
         return buffers
 
     def _is_wide(self, node: Node, tile: Tile) -> bool:
@@ -316,7 +329,7 @@ class RowsKernel(TileKernel[tpu.A16MatMul, Bm1684xAssembler]):
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
         x, result = placed.operand(0), placed.result
-        filters = StoredMatrix.of(node).expand(placed, "h", asm)
+        filters = StoredMatrix.of(node, self.target).expand(placed, "h", asm)
         total = Operand(placed.scratch["sum"].address, DType.F32) if "sum" in placed.scratch else operand(result)
         left = operand(x)
         _, rows, columns, _ = result.shape
@@ -344,7 +357,7 @@ class RowsKernel(TileKernel[tpu.A16MatMul, Bm1684xAssembler]):
         asm.record(
             LaneTransfer(
                 operation=TransferOp.BROADCAST,
-                shape=(1, min(rows, LANES), columns, 1),
+                shape=(1, min(rows, self.lanes.count), columns, 1),
                 dtype=DType.F32,
                 result=spread,
                 source=placed.operand(BIAS).address,
@@ -357,8 +370,8 @@ class RowsKernel(TileKernel[tpu.A16MatMul, Bm1684xAssembler]):
 class WeightOnlyKernel(KernelChoice[tpu.A16MatMul]):
     """A vector, or many rows."""
 
-    def __init__(self) -> None:
-        self._vector, self._rows = VectorKernel(), RowsKernel()
+    def __init__(self, target: Target = BM1684X) -> None:
+        self._vector, self._rows = VectorKernel(target), RowsKernel(target)
 
     def kernel(self, node: Node) -> TileKernel[tpu.A16MatMul, Bm1684xAssembler]:
         dims = node.operand_types[0].dims

@@ -14,7 +14,7 @@ from tpuc_ops.boxes import decoded
 from tpuc_ops.shapes import positive_axis
 
 from tpuc_bm1684x.kernels.rank import LONGEST as LONGEST_ROW
-from tpuc_bm1684x.kernels.scan import LONGEST as LONGEST_SCAN
+from tpuc_bm1684x.kernels.scan import longest
 from tpuc_bm1684x.lowerings.common import ALL, INTEGERS
 from tpuc_bm1684x.lowerings.places import reshaped
 from tpuc_bm1684x.lowerings.reductions import reduced
@@ -150,7 +150,9 @@ class RunningFloat(Lowering[Any]):
     def refuse(self, node: LoweringNode) -> str | None:
         dims = node.operand_types[0].dims
         length = dims[positive_axis(node.op.axis, len(dims))]
-        return f"at most {LONGEST_SCAN} values along the axis, there are {length}" if length > LONGEST_SCAN else None
+        assert node.chip is not None
+        most = longest(node.chip.lmem_bytes // node.chip.lanes)
+        return f"at most {most} values along the axis, there are {length}" if length > most else None
 
     def requires(self, node: LoweringNode) -> Sequence[Wants]:
         wanted = Wants.FLOAT if node.mode in INTEGERS else Wants.AS_IS

@@ -13,8 +13,8 @@ from tpuc_ops import top, tpu
 from tpuc_ops.shapes import is_absent
 from tpuc_ops.tpu.recurrent_steps import FILTER, GATES
 
-from tpuc_bm1684x.isa.geometry import LANES, round_up
-from tpuc_bm1684x.kernels.recurrent import MOST_STEPS, MOST_WEIGHT_BYTES, weight_bytes
+from tpuc_bm1684x.isa.geometry import round_up
+from tpuc_bm1684x.kernels.recurrent import MOST_STEPS, most_weight_bytes, weight_bytes
 from tpuc_bm1684x.lowerings.common import ALL, FLOATS, Array, float_weight
 from tpuc_bm1684x.lowerings.table import TABLE
 
@@ -28,12 +28,17 @@ class _Sizes:
     count: int
     inputs: int
     hidden: int
+    lanes: int
+    lane_bytes: int
 
     @classmethod
     def of(cls, node: LoweringNode[top.LSTM | top.GRU | top.RNN]) -> _Sizes:
         first, second, inputs = node.operand_types[0].dims
         steps, count = (second, first) if node.op.batch_first else (first, second)
-        return cls(node.op.name.removeprefix("top."), steps, count, inputs, node.op.hidden_size)
+        kind, chip = node.op.name.removeprefix("top."), node.chip
+        assert chip is not None
+        lanes = chip.lanes
+        return cls(kind, steps, count, inputs, node.op.hidden_size, lanes, chip.lmem_bytes // lanes)
 
     @property
     def gates(self) -> int:
@@ -42,16 +47,16 @@ class _Sizes:
     @property
     def padded(self) -> int:
         """Rows of a gate, padded so that each gate starts in lane 0."""
-        return round_up(self.hidden, LANES)
+        return round_up(self.hidden, self.lanes)
 
     def weight_bytes(self, mode: str, columns: int) -> int:
         """Bytes per lane of a weight matrix of all gates."""
-        return weight_bytes(self.gates * self.padded, columns, FLOAT_MODES[mode].bits // 8)
+        return weight_bytes(self.gates * self.padded, columns, FLOAT_MODES[mode].bits // 8, self.lanes)
 
     def is_projecting(self, mode: str) -> bool:
         """True if the steps project the inputs: for 16-bit types, if the filter fits beside the recurrence."""
         size = self.weight_bytes(mode, self.hidden) + self.weight_bytes(mode, self.inputs)
-        return mode != "f32" and size <= MOST_WEIGHT_BYTES
+        return mode != "f32" and size <= most_weight_bytes(self.lane_bytes)
 
     def spread(self, array: Array) -> Array:
         """Pad the rows of each gate in `[gates * hidden, x]`."""
@@ -76,8 +81,9 @@ class RecurrentAny(Lowering[Any]):
         if sizes.steps > MOST_STEPS:
             return f"at most {MOST_STEPS} steps, this one has {sizes.steps}"
         weight = sizes.weight_bytes(_mode(node), sizes.hidden)
-        if weight > MOST_WEIGHT_BYTES:
-            return f"a recurrence of at most {MOST_WEIGHT_BYTES} bytes per lane, this one has {weight}"
+        most = most_weight_bytes(sizes.lane_bytes)
+        if weight > most:
+            return f"a recurrence of at most {most} bytes per lane, this one has {weight}"
         return None
 
     def requires(self, node: LoweringNode) -> Sequence[Wants]:

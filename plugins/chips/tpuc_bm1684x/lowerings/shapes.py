@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tpuc.api import LoweringBuilder, LoweringNode, ScalarType, TensorType, Value
+from tpuc.api import ChipDescription, LoweringBuilder, LoweringNode, ScalarType, TensorType, Value
 from tpuc_chip_parts.copies import Copy, dense_strides
 from tpuc_chip_parts.lowering import Depth2SpaceAny, PermuteAny, ReshapeAny, ShapeLowering, stored_value
 from tpuc_ops import top, tpu
 
-from tpuc_bm1684x.isa.geometry import LANE_BYTES, LANES
 from tpuc_bm1684x.kernels.copies import copy_cycles
 from tpuc_bm1684x.kernels.local_permute import keeps_lanes
 from tpuc_bm1684x.lowerings.borders import bordered, is_far_backwards, taken_backwards
@@ -36,7 +35,7 @@ class PermuteRuns(PermuteAny):
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         value = node.operands[0]
         type_, order = value.tensor, tuple(node.op.order)
-        if _is_local(type_, order) or not _pays_twice(type_.dims, order, type_.storage):
+        if _is_local(type_, order, node.chip) or not _pays_twice(type_.dims, order, type_.storage):
             return super().lower(node, build)
         last = type_.rank - 1
         first = (last, *range(last))
@@ -46,9 +45,10 @@ class PermuteRuns(PermuteAny):
         return [build(tpu.Permute(order=second), [value], self.result(node))]
 
 
-def _is_local(type_: TensorType, order: tuple[int, ...]) -> bool:
+def _is_local(type_: TensorType, order: tuple[int, ...], chip: ChipDescription | None) -> bool:
     """True where local memory holds operand and result, and no element leaves its lane."""
-    return keeps_lanes(type_.dims, order) and 4 * type_.size_bytes <= LANES * LANE_BYTES
+    assert chip is not None
+    return keeps_lanes(type_.dims, order) and 4 * type_.size_bytes <= chip.lmem_bytes
 
 
 def _pays_twice(dims: tuple[int, ...], order: tuple[int, ...], element: ScalarType) -> bool:
