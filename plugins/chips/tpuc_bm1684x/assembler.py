@@ -16,12 +16,14 @@ from tpuc_bm1684x.isa import (
     Fill,
     MatMul,
     Operand,
+    PoolOrDepthwise,
     RowGather,
     RowScatter,
     Scalar,
     TensorCopy,
 )
 from tpuc_bm1684x.isa.command import KERNEL_POINT, Bm1684xInstruction
+from tpuc_bm1684x.isa.fused import RECORDS
 from tpuc_bm1684x.isa.geometry import round_up
 from tpuc_bm1684x.isa.system import WriteRegisters
 from tpuc_bm1684x.isa.target import BM1684X, Target
@@ -46,6 +48,8 @@ class Bm1684xAssembler(Assembler):
         if self.target.has_registers and isinstance(instruction, Conv | MatMul) and instruction.is_integer:
             point = instruction.kernel_zero_point if isinstance(instruction, Conv) else instruction.zero_point
             instruction = self._with_point_in_register(instruction, point)
+        elif isinstance(instruction, PoolOrDepthwise) and instruction.table is not None:
+            super().record(WriteRegisters(values=((RECORDS, instruction.table),), target=self.target))
         super().record(instruction)
 
     def _with_point_in_register(self, product: Conv | MatMul, point: Source | None) -> Instruction:
@@ -53,7 +57,10 @@ class Bm1684xAssembler(Assembler):
         if isinstance(point, Operand):
             raise IllegalCommand(f"{product.mnemonic()}: a zero point per column has no kernel here; use one for all")
         value = 0 if point is None else int(point.value()[()])
-        super().record(WriteRegisters(values=((KERNEL_POINT, value),), target=self.target))
+        values = [(KERNEL_POINT, value)]
+        if isinstance(product, Conv) and product.table is not None:
+            values.append((RECORDS, product.table))
+        super().record(WriteRegisters(values=tuple(values), target=self.target))
         if isinstance(product, Conv):
             return replace(product, kernel_zero_point=None)
         return replace(product, zero_point=None)

@@ -18,4 +18,11 @@ RunFile = Callable[[Path, Mapping[str, NDArray[Any]]], dict[str, NDArray[Any]]]
 def run_file(oracle_dir: Path) -> RunFile:
     """Runs a compiled file on the model of the chip that it names."""
     run: RunFile = load_oracle(oracle_dir, "run_file").run_file
-    return run
+
+    def of_bits(path: Path, inputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        """The runtime's own type for 16-bit floats that numpy has not is an integer."""
+        return run(
+            path, {name: array.view("u2") if array.dtype.kind == "V" else array for name, array in inputs.items()}
+        )
+
+    return of_bits

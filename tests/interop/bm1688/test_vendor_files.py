@@ -13,7 +13,7 @@ import onnx
 import pytest
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
-from tpuc.api import Engine, IllegalCommand
+from tpuc.api import Engine
 from tpuc_bm1684x.container import BModel
 from tpuc_bm1684x.isa.stream import decode_stream, encode_stream
 from tpuc_bm1688.simulator import TaggedSimulator
@@ -101,10 +101,6 @@ def test_commands_encode_to_the_same_bytes(chip: str, mode: str, folder: Path, r
             commands = decode_stream(engine, stream, CV186X).commands
             assert not [one for one in commands if getattr(one.instruction, "problem", "")]
             assert encode_stream(commands, engine, CV186X) == stream
-    if mode == "INT8":
-        with pytest.raises(IllegalCommand, match="has no known meaning here"):
-            _simulated(model)
-        return
     theirs = run_file(folder / name, {"x": _sample()})
     assert {key: value.tobytes() for key, value in _simulated(model).items()} == {
         key: value.tobytes() for key, value in theirs.items()

@@ -13,9 +13,11 @@ from tpuc.api.encoding import Coded, Constant, Derived, Encoding, Ignored, When,
 from tpuc.api.simulation import Product, convolve, exact_product
 from tpuc_ops.quant.arithmetic import Rounding, saturate, shift_right
 
+from tpuc_bm1684x.isa import fused
 from tpuc_bm1684x.isa.codecs import IntegerSign, Tensor, extents, operation, states_operands, uses_registers
-from tpuc_bm1684x.isa.command import KERNEL_POINT, register_region
+from tpuc_bm1684x.isa.command import KERNEL_POINT
 from tpuc_bm1684x.isa.elementwise import flush
+from tpuc_bm1684x.isa.fused import Fusion
 from tpuc_bm1684x.isa.sums import aligned_matmul, alternating_matmul
 from tpuc_bm1684x.isa.types import Array, DType, Layout, Operand, Scalar, Shape4, Source, regions_of
 from tpuc_bm1684x.isa.windows import PAD_VALUE, WindowInstruction, pad_values
@@ -64,8 +66,8 @@ class Conv(WindowInstruction):
     padded, compact; or an immediate. int8 NORMAL: int32 result; `kernel_zero_point` (immediate, or an int8 table per
     output channel) is subtracted from the weights. Floats: plus f32 `bias` (1, oc, 1, 1) compact. REQUANTIZE: sat((acc
     + int16 bias) >> shift), half up. `pad_value`: an immediate, or a compact (1, ic, 1, 2) table of the pad value and
-    the inserted value of each channel. `accumulate` adds the old result, which is f32 for float inputs, whatever
-    `result` is. `insert`: zeros between input elements. `rotate`: rotates the kernel by 180 degrees.
+    the inserted value of each channel. `requantizes`: sums of integers, with the bias, to bytes by registers and
+    `table`. `accumulate` adds the old result, which is f32 for float inputs, whatever `result` is. `insert`: zeros between input elements. `rotate`: rotates the kernel by 180 degrees.
     """
 
     table_name = "sCONV"
@@ -82,7 +84,8 @@ class Conv(WindowInstruction):
         When(states_operands, Derived("opd1_prec", lambda conv: conv.weight.dtype.prec), IntegerSign()),
         When(
             uses_registers,
-            Constant(opd4_const=1, opd5_const=1, opd2_sign=1),
+            Constant(opd4_const=1, opd2_sign=1),
+            Fusion(states_constant=True),
             Tensor("bias", "opd2", prec=DType.INT32.prec, sign=1, layout=Layout.COMPACT, optional=True),
             otherwise=[_SECOND_OPERAND],
         ),
@@ -119,6 +122,14 @@ class Conv(WindowInstruction):
         return not self.input.dtype.is_float
 
     @property
+    def channels(self) -> int:
+        return self.result_shape[1]
+
+    @property
+    def reads_kernel_point(self) -> bool:
+        return uses_registers(self)
+
+    @property
     def packing(self) -> int:
         """Input channels per weight piece."""
         return self.target.packing[self.input.dtype.bytes]
@@ -131,11 +142,14 @@ class Conv(WindowInstruction):
         wanted = (DType.INT32,) if self.is_integer else (source, DType.F32)
         if self.is_fused:
             wanted = (DType.INT8, DType.UINT8)
+        if self.requantizes:
+            fused.check(self.mnemonic(), self.target, result)
+            wanted = (result,)
         if (source.bytes > 1 and self.is_integer) or result not in wanted:
             raise IllegalCommand(f"{self.mnemonic()}: {source} to {result}; use {' or '.join(map(str, wanted))}")
         if uses_registers(self) and self.kernel_zero_point is not None:
             raise IllegalCommand(f"{self.mnemonic()}: the filter's zero point is in a register here; write it there")
-        if self.is_fused and self.accumulate:
+        if (self.is_fused or self.requantizes) and self.accumulate:
             raise IllegalCommand(f"{self.mnemonic()}: it cannot add to an old result; use NORMAL")
 
     # -- memory ------------------------------------------------------------------------------------------------------
@@ -149,8 +163,7 @@ class Conv(WindowInstruction):
 
     def reads(self) -> Sequence[Region]:
         channels = (1, self.result_shape[1], 1, 1)
-        registers = [register_region(KERNEL_POINT)] if uses_registers(self) else []
-        return registers + regions_of(
+        return fused.registers_read(self) + regions_of(
             self.target,
             (self.input, self._input_dims()),
             (self.weight, self._weight_dims()),
@@ -233,4 +246,6 @@ class Conv(WindowInstruction):
             return saturate(shift_right(value, np.int64(self.shift), Rounding.HALF_UP), result)
         if self.bias is not None:
             total = total + machine.load(self.bias, channels)
+        if self.requantizes:
+            return fused.fused(machine, self, total)
         return total + machine.load(self.result, self.result_shape) if self.accumulate else total

@@ -13,9 +13,11 @@ from tpuc.api.encoding import Cases, Coded, Constant, Derived, Encoding, Ignored
 from tpuc.api.simulation import exact_matmul
 from tpuc_ops.quant.arithmetic import Rounding, saturate, shift_right
 
+from tpuc_bm1684x.isa import fused
 from tpuc_bm1684x.isa.codecs import IntegerSign, Tensor, operation, rounding, states_operands, uses_registers
-from tpuc_bm1684x.isa.command import KERNEL_POINT, ComputeInstruction, register_region
+from tpuc_bm1684x.isa.command import KERNEL_POINT, ComputeInstruction
 from tpuc_bm1684x.isa.elementwise import flush
+from tpuc_bm1684x.isa.fused import Fusion
 from tpuc_bm1684x.isa.sums import aligned_matmul, alternating_matmul
 from tpuc_bm1684x.isa.types import Array, DType, Layout, Operand, Scalar, Shape4, Source, regions_of
 
@@ -77,7 +79,13 @@ class MatMul(ComputeInstruction):
         Derived("opd1_w", lambda product: product.right_dims()[3]),
         flag("accumulate", "res_add"),
         When(states_operands, Derived("opd1_prec", _left_prec), IntegerSign()),
-        When(uses_registers, Constant(opd2_sign=1, opd4_const=1, opd5_const=1)),
+        When(
+            uses_registers,
+            Constant(opd2_sign=1, opd4_const=1),
+            Fusion(states_constant=True),
+            Ignored("opd2_n_str"),
+            When(lambda product: product.bias is None, Ignored("opd2_sign")),
+        ),
         When(states_operands, _BIAS, otherwise=[When(lambda product: product.is_integer, _ZERO_POINT), _UNUSED]),
     )
 
@@ -91,6 +99,22 @@ class MatMul(ComputeInstruction):
     zero_point: Source | None = None
     bias: Operand | None = None
     accumulate: bool = False
+    requantizes: bool = False
+    """Integer sums become the result's type by one multiplier, shift and zero point in registers."""
+    table: int | None = None
+    relu: bool = False
+    """Negative sums that `requantizes` become 0 before."""
+    rounding: Rounding = Rounding.HALF_UP
+
+    @property
+    def channels(self) -> int:
+        """Columns of the result."""
+        return self.columns
+
+    @property
+    def reads_kernel_point(self) -> bool:
+        """True where the zero point of the right operand is in a register."""
+        return uses_registers(self)
 
     @property
     def is_integer(self) -> bool:
@@ -122,7 +146,11 @@ class MatMul(ComputeInstruction):
             raise IllegalCommand(
                 f"{self.mnemonic()}: {kind} times {self.right.dtype}; use int8, f16 or bf16 on both sides"
             )
-        if result not in ((kind, DType.F32) if kind.is_float else (DType.INT32,)):
+        if self.requantizes:
+            fused.check(self.mnemonic(), self.target, result)
+        if self.requantizes and (self.table is not None or self.accumulate):
+            raise IllegalCommand(f"{self.mnemonic()}: it requantizes whole sums by one multiplier; use another command")
+        if result not in ((kind, DType.F32) if kind.is_float else (DType.INT32,)) and not self.requantizes:
             raise IllegalCommand(
                 f"{self.mnemonic()}: {kind} to {result}; use int32 for int8, f32 or the same type for floats"
             )
@@ -150,8 +178,7 @@ class MatMul(ComputeInstruction):
         return Operand(self.result.address, DType.F32 if self.left.dtype.is_float else DType.INT32)
 
     def reads(self) -> Sequence[Region]:
-        registers = [register_region(KERNEL_POINT)] if uses_registers(self) else []
-        return registers + regions_of(self.target, *self.sources())
+        return fused.registers_read(self) + regions_of(self.target, *self.sources())
 
     def writes(self) -> Sequence[Region]:
         return [self.result.region(self._result_dims(), self.target)]
@@ -176,6 +203,7 @@ class MatMul(ComputeInstruction):
         else:
             value = exact_matmul(first, second, 383)
             value = value if old is None else value + old
+            value = fused.fused(machine, self, value) if self.requantizes else value
         machine.store(self.result, self._result_dims(), value[None, :, None, :])
 
 

@@ -12,8 +12,10 @@ from tpuc.api import IllegalCommand, Region
 from tpuc.api.encoding import Cases, Constant, Derived, Encoding, Ignored, Signed, When
 from tpuc_ops.quant.arithmetic import Rounding, saturate, shift_right
 
+from tpuc_bm1684x.isa import fused
 from tpuc_bm1684x.isa.codecs import IntegerSign, Tensor, extents, operation, rounding, states_operands
 from tpuc_bm1684x.isa.elementwise import canonical, flush
+from tpuc_bm1684x.isa.fused import Fusion
 from tpuc_bm1684x.isa.sums import alternating_sum, without_denormals
 from tpuc_bm1684x.isa.types import Array, DType, Layout, Operand, Pair, Scalar, Shape4, Source, regions_of
 from tpuc_bm1684x.isa.windows import PAD_VALUE, WindowInstruction, pad_values
@@ -36,6 +38,7 @@ class PoolOp(enum.IntEnum):
 
 _LOWEST = {DType.F32: -3.4028235e38, DType.F16: -65504.0, DType.BF16: -3.3895314e38}
 """Initial value of a maximum: neither negative infinity nor NaN can become the result."""
+_SUMS = (PoolOp.DEPTHWISE, PoolOp.AVERAGE)
 _DEPTHWISE = (PoolOp.DEPTHWISE, PoolOp.DEPTHWISE_RELU)
 
 
@@ -57,6 +60,11 @@ _DEPTHWISE_PARTS = Encoding(
     Signed("shift", "res1_addr", 8, at=8),
 )
 _PLAIN_SHIFT = Encoding(Signed("shift", "opd2_addr", 8), Ignored("opd2_sign"))
+
+
+def _may_requantize(pool: PoolOrDepthwise) -> bool:
+    """True for sums of integers on chips with registers."""
+    return pool.is_integer and pool.operation in _SUMS and pool.target.has_registers
 
 
 def _gives_values(pool: PoolOrDepthwise) -> bool:
@@ -98,6 +106,7 @@ class PoolOrDepthwise(WindowInstruction):
         ),
         Tensor("result", "res0", sign=lambda pool: pool.result_sign()),
         When(states_operands, IntegerSign()),
+        When(_may_requantize, Fusion(), Ignored("opd5_const")),
         When(_gives_values, Constant(opd2_addr=0xFFFFFFFF), Ignored("opd2_n_str"), otherwise=[Ignored("opd2_addr")]),
         Ignored("opd2_n_str", "opd1_sign", "opd1_addr", "opd1_const", "opd2_const", "res1_addr"),
     )
@@ -111,7 +120,10 @@ class PoolOrDepthwise(WindowInstruction):
     bias: Operand | None = None
     pad_value: Source | None = None
     shift: int = 0
-    rounding: Rounding = Rounding.HALF_UP
+
+    @property
+    def channels(self) -> int:
+        return self.shape[1]
 
     @property
     def is_integer(self) -> bool:
@@ -128,12 +140,19 @@ class PoolOrDepthwise(WindowInstruction):
         if shifts and not self.target.shifts_pools:
             raise IllegalCommand(f"{self.mnemonic()}: it does not shift; give 32-bit sums and requantize them")
         self.window.check(self.mnemonic(), self.input_size, self.shape[2:])
+        if self.requantizes:
+            fused.check(self.mnemonic(), self.target, self.result.dtype)
         if (self.weight is None) != (self.operation is PoolOp.MAX):
             raise IllegalCommand(f"{self.mnemonic()}: MAX takes no weight, and all other operations need one")
         source, result = self.input.dtype, self.result.dtype
         if source.is_float != result.is_float or (not source.is_float and source.bytes != 1):
             raise IllegalCommand(f"{self.mnemonic()}: {source} to {result}; use int8 or floats on both sides")
-        if self.operation is PoolOp.DEPTHWISE and result.bytes == 1 and result.signed != self.result_sign():
+        if (
+            self.operation is PoolOp.DEPTHWISE
+            and result.bytes == 1
+            and not self.requantizes
+            and result.signed != self.result_sign()
+        ):
             raise IllegalCommand(
                 f"{self.mnemonic()}: {result}: the result must be signed if input, weight, or bias is, else unsigned"
             )
@@ -155,7 +174,7 @@ class PoolOrDepthwise(WindowInstruction):
 
     def reads(self) -> Sequence[Region]:
         channels = self.shape[1]
-        return regions_of(
+        return fused.registers_read(self) + regions_of(
             self.target,
             (self.input, self._input_dims()),
             (self.weight, (1, channels, *self.kernel)),
@@ -175,7 +194,7 @@ class PoolOrDepthwise(WindowInstruction):
             case PoolOp.MAX:
                 value = self._maximum(x)
             case PoolOp.AVERAGE:
-                value = self._average(x)
+                value = self._average(machine, x)
             case _:
                 value = self._depthwise(machine, x)
         machine.store(self.result, self.shape, value)
@@ -196,7 +215,7 @@ class PoolOrDepthwise(WindowInstruction):
             np.copyto(best, value, where=~(best > value if exact else flush(best) > flush(value)))
         return best.astype(kind, copy=False)
 
-    def _average(self, x: Array) -> Array:
+    def _average(self, machine: Machine, x: Array) -> Array:
         assert self.weight is not None
         assert isinstance(self.weight, Scalar)
         scale = self.weight.value()
@@ -206,7 +225,7 @@ class PoolOrDepthwise(WindowInstruction):
         total = np.zeros(self.shape, np.int32)
         for tap in self.window.taps():
             total += self.window.shifted(x, tap, self.shape[2:]) * scale.astype(np.int32)
-        return self._narrow(total, Rounding.HALF_UP)
+        return fused.fused(machine, self, total) if self.requantizes else self._narrow(total, Rounding.HALF_UP)
 
     def _float_sum(
         self, x: Array, weight: Array, factors: Sequence[Array], starts: tuple[Array, Array] | None
@@ -245,7 +264,7 @@ class PoolOrDepthwise(WindowInstruction):
             total += bias.astype(wide)
         if self.operation is PoolOp.DEPTHWISE_RELU:
             total = np.maximum(total, 0)
-        return self._narrow(total, self.rounding)
+        return fused.fused(machine, self, total) if self.requantizes else self._narrow(total, self.rounding)
 
     def _narrow(self, total: Array, rounding: Rounding) -> Array:
         result = self.result.dtype

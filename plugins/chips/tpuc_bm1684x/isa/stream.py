@@ -16,6 +16,7 @@ from tpuc_bm1684x.isa.conv import Conv
 from tpuc_bm1684x.isa.dma import ChannelBroadcast, Fill, TensorCopy, TransposeCW, TransposeNC
 from tpuc_bm1684x.isa.dma_matrix import LinearCopy, MatrixCopy
 from tpuc_bm1684x.isa.dma_rows import RowGather, RowScatter
+from tpuc_bm1684x.isa.fused import RECORDS
 from tpuc_bm1684x.isa.gather import Gather, GatherLines
 from tpuc_bm1684x.isa.lanes import LaneTransfer
 from tpuc_bm1684x.isa.matmul import MatMul, SplitMatMul
@@ -105,6 +106,7 @@ def decode_stream(engine: Engine, data: bytes, target: Target = BM1684X) -> Deco
     """Decode a stream up to its end command; raises CorruptFile or IllegalCommand."""
     name = "compute" if engine is Engine.COMPUTE else "DMA"
     commands: list[Command] = []
+    registers: dict[int, int] = {}
     at = 0
     while at + 16 <= len(data):
         head = int.from_bytes(data[at : at + 16], "little")
@@ -117,6 +119,10 @@ def decode_stream(engine: Engine, data: bytes, target: Target = BM1684X) -> Deco
             )
         fields = table.unpack(data[at : at + table.length_bytes])
         instruction = decode_fields(table, fields, target)
+        if isinstance(instruction, WriteRegisters):
+            registers |= dict(instruction.values)
+        elif isinstance(instruction, Conv | PoolOrDepthwise) and instruction.table is not None:
+            instruction = dataclasses.replace(instruction, table=registers.get(RECORDS, 0))
         command = Command(instruction, len(commands) + 1, _wait_of(fields, target))
         at += table.length_bytes
         if isinstance(instruction, EndCompute | EndDma):

@@ -109,9 +109,15 @@ class DepthwiseConvKernel(OfChip, PerChannelKernel[Bm1684xAssembler]):
             (box, *_) = self.reads(node, self.space(node), tile)
             assert box is not None
             return widening_scratch(node, box.shape, tile_shape(tile), self.lmem)
+        if self._fuses(node):
+            return ()
         size = self.lmem.tensor_bytes("aligned", tile_shape(tile), 4)
         wide = (Scratch("rest_sum", size), Scratch("whole_sum", size)) if _is_wide(node) else ()
         return (Scratch("sum", size), *wide, *self.product(node).requantize_scratch(node, tile, self.target))
+
+    def _fuses(self, node: Node) -> bool:
+        """True when the command that adds also requantizes."""
+        return self.product(node).fuses(node, self.target) and not _is_wide(node)
 
     @staticmethod
     def _with_rest(placed: PlacedTile, sums: PoolOrDepthwise, asm: Bm1684xAssembler) -> Operand:
@@ -127,7 +133,9 @@ class DepthwiseConvKernel(OfChip, PerChannelKernel[Bm1684xAssembler]):
         product = self.product(node)
         x, result = placed.operand(0), placed.result
         wide = Widened.of(placed, asm)
-        target = Operand(placed.scratch["sum"].address, DType.INT32) if product.requantizes else wide.result
+        target = wide.result
+        if "sum" in placed.scratch:
+            target = Operand(placed.scratch["sum"].address, DType.INT32)
         bias = placed.constants.get("bias")
         kind = DType.INT8 if _is_wide(node) else dtype_of(node.operand_types[1].storage)
         is_padded = any((*product.pads, *product.inserts))
@@ -145,11 +153,12 @@ class DepthwiseConvKernel(OfChip, PerChannelKernel[Bm1684xAssembler]):
             weight=Operand(placed.constants["filter"].address, kind, Layout.COMPACT),
             bias=Operand(bias.address, _bias_dtype(node), Layout.COMPACT) if bias else None,
             pad_value=Scalar.of(zero_point(node.operand_types[0]), wide.input.dtype) if is_padded else None,
+            **product.fusion(placed),
         )
         asm.record(sums)
         if _is_wide(node):
             target = self._with_rest(placed, sums, asm)
-        if product.requantizes:
+        if product.requantizes and "sum" in placed.scratch:
             product.requantize(node, placed, target, asm)
         wide.finish(placed, asm)
         emit_relu(node, result, asm)

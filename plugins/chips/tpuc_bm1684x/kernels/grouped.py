@@ -11,6 +11,7 @@ from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import Conv, Layout, Operand
 from tpuc_bm1684x.isa.geometry import round_up
 from tpuc_bm1684x.isa.target import Target
+from tpuc_bm1684x.kernels.packing import record_bytes
 from tpuc_bm1684x.kernels.product import ConvKernel, Product, kernel_point, padding_value
 from tpuc_bm1684x.operands import dtype_of, operand
 
@@ -56,7 +57,7 @@ class GroupedConvKernel(ConvKernel):
     def _item(self, node: Node) -> int:
         return node.operand_types[0].storage.bits // 8
 
-    def _has_wide_sums(self, node: Node, tile: Tile) -> bool:
+    def _is_part(self, node: Node, tile: Tile) -> bool:
         return False
 
     def filter_range(self, node: Node, tile: Tile) -> tuple[int, int]:
@@ -98,6 +99,7 @@ class GroupedConvKernel(ConvKernel):
                         else None,
                         pad_value=padding_value(node, x.padding),
                         kernel_zero_point=kernel_point(node),
+                        **product.fusion(placed, lane * chip.lane_bytes + record_bytes(chip) * slot),
                     )
                 )
 

@@ -27,6 +27,7 @@ from tpuc_ops.shapes import is_absent
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import Conv, DType, Layout, MatMulOp, Operand
 from tpuc_bm1684x.isa import MatMul as MatMulCommand
+from tpuc_bm1684x.isa.fused import one_record
 from tpuc_bm1684x.isa.geometry import round_up
 from tpuc_bm1684x.isa.target import BM1684X, Target
 from tpuc_bm1684x.kernels.activation import emit_relu
@@ -77,13 +78,16 @@ class MatricesKernel(OfChip, TileKernel[tpu.MatMul, Bm1684xAssembler]):
         return [Box((n0, c0, 0, 0), (n, c, depth, 1)), right, *(None for _ in node.operand_types[2:])]
 
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
-        if not node.op.multipliers:
+        if not node.op.multipliers or self.target.has_registers:
             return ()
         return (Scratch("sum", self.lmem.tensor_bytes("aligned", tile_shape(tile), 4)),)
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
         left, right, result = placed.operand(0), placed.operand(1), placed.result
-        target = Operand(placed.scratch["sum"].address, DType.INT32) if node.op.multipliers else operand(result)
+        target = Operand(placed.scratch["sum"].address, DType.INT32) if "sum" in placed.scratch else operand(result)
+        fuses, rounding = bool(node.op.multipliers) and self.target.has_registers, Rounding(node.op.round_mode)
+        if fuses:
+            asm.record(one_record(node.op.multipliers[0], node.op.rshifts[0], node.result_type.uniform.zero_point))
         for batch in range(result.shape[0]):
             asm.record(
                 MatMulCommand(
@@ -94,12 +98,14 @@ class MatricesKernel(OfChip, TileKernel[tpu.MatMul, Bm1684xAssembler]):
                     result=batch_of(target, result.shape, batch, self.target),
                     left=batch_of(operand(left), left.shape, batch, self.target),
                     right=batch_of(operand(right), right.shape, batch, self.target),
+                    requantizes=fuses,
+                    rounding=rounding,
                 )
             )
-        if node.op.multipliers:
+        if node.op.multipliers and not fuses:
             (multiplier,), (shift,) = node.op.multipliers, node.op.rshifts
             point = node.result_type.uniform.zero_point
-            emit_rescale(target, result, point, multiplier, shift, Rounding(node.op.round_mode), asm)
+            emit_rescale(target, result, point, multiplier, shift, rounding, asm)
         emit_relu(node, result, asm)
 
 

@@ -153,6 +153,7 @@ class PackedRowsKernel(ConvKernel):
                 bias=Operand(bias.address, self._bias_type(node), Layout.COMPACT) if bias and has_bias else None,
                 pad_value=padding_value(node, columns),
                 kernel_zero_point=kernel_point(node),
+                **product.fusion(placed),
             )
         )
 

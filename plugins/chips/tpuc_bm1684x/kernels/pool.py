@@ -14,6 +14,7 @@ from tpuc_ops.window import pair, spatial
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import DType, Operand, PoolOp, PoolOrDepthwise, Requantize, RequantizeOp, Scalar
+from tpuc_bm1684x.isa.fused import one_record
 from tpuc_bm1684x.kernels.activation import emit_relu
 from tpuc_bm1684x.kernels.common import OfChip, window_refusal, zero_point_refusal
 from tpuc_bm1684x.kernels.product import padding_value
@@ -52,7 +53,7 @@ class PoolKernel(OfChip, TileKernel[tpu.Pool2D, Bm1684xAssembler]):
             return ()
         if is_integer(node.result_type):
             size = self.lmem.tensor_bytes("aligned", tile_shape(tile), 4)
-            return (Scratch("sum", size),) if self._requantizes(node) else ()
+            return (Scratch("sum", size),) if self._requantizes(node) and not self._fuses(node) else ()
         (box,) = self.reads(node, self.space(node), tile)
         assert box is not None
         return widening_scratch(node, box.shape, tile_shape(tile), self.lmem)
@@ -60,6 +61,10 @@ class PoolKernel(OfChip, TileKernel[tpu.Pool2D, Bm1684xAssembler]):
     def _requantizes(self, node: Node[tpu.Pool2D]) -> bool:
         """True when a command of its own scales the sums of integers."""
         return node.op.scale is not None or not self.target.shifts_pools
+
+    def _fuses(self, node: Node[tpu.Pool2D]) -> bool:
+        """True when the command that adds also requantizes the sums of integers."""
+        return node.op.pool_mode == "Avg" and node.op.scale is None and self.target.has_registers
 
     def emit(self, node: Node[tpu.Pool2D], placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
         op = node.op
@@ -75,6 +80,10 @@ class PoolKernel(OfChip, TileKernel[tpu.Pool2D, Bm1684xAssembler]):
             factor = 1 if self._requantizes(node) else op.multiplier
             weight = Scalar.of(1.0 / taps, DType.F32) if dtype.is_float else Scalar.of(factor, DType.UINT8)
             pad_value = padding_value(node, x.padding)
+        fuses = self._fuses(node) and not dtype.is_float
+        if fuses:
+            asm.record(one_record(op.multiplier, op.rshift, 0))
+        shifts = average and target is wide.result and not dtype.is_float and not fuses
         asm.record(
             PoolOrDepthwise(
                 operation=PoolOp.AVERAGE if average else PoolOp.MAX,
@@ -87,7 +96,8 @@ class PoolKernel(OfChip, TileKernel[tpu.Pool2D, Bm1684xAssembler]):
                 pads=x.padding,
                 weight=weight,
                 pad_value=pad_value,
-                shift=op.rshift if average and target is wide.result and not dtype.is_float else 0,
+                shift=op.rshift if shifts else 0,
+                requantizes=fuses,
             )
         )
         if target is not wide.result:

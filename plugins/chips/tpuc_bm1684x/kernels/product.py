@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from tpuc.api import (
@@ -65,6 +66,19 @@ class Product(tiles.Product):
         if self.scales:
             return float_records(self.factors(channels), 0.0, target)
         return requantize_records(*self.requantization(channels), zero_point, target)
+
+    def fuses(self, node: Node, target: Target) -> bool:
+        """True where a command can requantize its sums: by integer multipliers."""
+        return target.has_registers and self.requantizes and not self.scales and node.result_type.storage.bits <= 16
+
+    def fusion(self, placed: PlacedTile, offset: int = 0) -> dict[str, Any]:
+        """Attributes of a command that requantizes its sums; none where a tile has a buffer for them. `offset`: of the
+        first channel's record.
+        """
+        if not self.requantizes or "sum" in placed.scratch:
+            return {}
+        table = placed.constants["requantize"].address + offset
+        return {"requantizes": True, "table": table, "rounding": self.rounding}
 
     def requantize_scratch(self, node: Node, tile: Tile, target: Target) -> Sequence[Scratch]:
         """Scratch buffers of `requantize`: the records, and the whole numbers to which a zero point is added."""
@@ -161,6 +175,8 @@ class ProductKernel(OfChip, WindowKernel[Bm1684xAssembler]):
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
         if not self.product(node).requantizes and not self._has_wide_sums(node, tile):
             return ()
+        if self._fuses(node, tile):
+            return ()
         shape = (tile.size("n"), tile.size("c"), tile.size("h"), tile.size("w"))
         size = self.lmem.tensor_bytes("aligned", shape, 4)
         buffers = [Scratch("sum", size)]
@@ -170,10 +186,18 @@ class ProductKernel(OfChip, WindowKernel[Bm1684xAssembler]):
             buffers += self.product(node).requantize_scratch(node, tile, self.target)
         return buffers
 
+    def _fuses(self, node: Node, tile: Tile) -> bool:
+        """True when the command that adds also requantizes."""
+        product = self.product(node)
+        return product.fuses(node, self.target) and not self._is_part(node, tile)
+
+    def _is_part(self, node: Node, tile: Tile) -> bool:
+        """True when a tile has some of the products of its sums."""
+        return self.filter_range(node, tile) != (0, self.product(node).input.shape[1])
+
     def _has_wide_sums(self, node: Node, tile: Tile) -> bool:
         """True when partial sums do not fit the result's type."""
-        depth = self.product(node).input.shape[1]
-        return self.filter_range(node, tile) != (0, depth) and node.result_type.storage.name in ("f16", "bf16")
+        return self._is_part(node, tile) and node.result_type.storage.name in ("f16", "bf16")
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
         product = self.product(node)
@@ -196,7 +220,8 @@ class ProductKernel(OfChip, WindowKernel[Bm1684xAssembler]):
             )
             target = total
         if product.requantizes:
-            product.requantize(node, placed, target, asm)
+            if "sum" in placed.scratch:
+                product.requantize(node, placed, target, asm)
         elif target.dtype is not operand(result).dtype:
             asm.record(Arithmetic(operation=ArithmeticOp.CAST, shape=result.shape, result=operand(result), left=target))
         self.activate(node, result, asm)
@@ -232,6 +257,7 @@ class ProductKernel(OfChip, WindowKernel[Bm1684xAssembler]):
                 pad_value=padding_value(node, x.padding),
                 kernel_zero_point=kernel_point(node),
                 accumulate=not phase.starts,
+                **product.fusion(placed),
             )
         )
 

@@ -21,12 +21,12 @@ from typing import Any, Self
 from tpuc.api import Command, DecodedStreams, Engine, Instruction
 from tpuc.api.simulation import make_timelines
 from tpuc_bm1684x.container import BModel
-from tpuc_bm1684x.isa import Arithmetic, ArithmeticOp, ChannelBroadcast, Conv, Fill, TransposeNC
+from tpuc_bm1684x.isa import Arithmetic, ArithmeticOp, ChannelBroadcast, Conv, Fill, PoolOrDepthwise, TransposeNC
 from tpuc_bm1684x.isa.dma import dma_strides
 from tpuc_bm1684x.isa.stream import decode_fields, decode_stream
 from tpuc_bm1684x.isa.system import RawCommand, WriteRegisters
 from tpuc_bm1684x.isa.tables import identify
-from tpuc_bm1684x.isa.types import Layout, Operand, Shape4
+from tpuc_bm1684x.isa.types import DType, Layout, Operand, Shape4, rounding_code
 from tpuc_bm1684x.timing import cycles
 from tpuc_bm1688.target import CV186X, PROFILES
 
@@ -105,13 +105,36 @@ class Clock:
 
     def _call(self, instruction: Instruction) -> Any:
         """The call that emits an instruction."""
-        if isinstance(instruction, Conv) and instruction.is_integer:  # a bias has no argument of its own and is free
+        is_sum = isinstance(instruction, Conv) and instruction.is_integer and not instruction.requantizes
+        if is_sum:  # a bias has no argument of its own and is free
             instruction = replace(instruction, bias=None)
+        if isinstance(instruction, Conv | PoolOrDepthwise) and instruction.table is not None:
+            return self._fused(instruction)
         call = self._calls.call_of(instruction)
         if call is None or not isinstance(instruction, TOLD_APART) or instruction.source_strides is not None:
             return call
         name, arguments = call
         return name, [*arguments[: -STRIDES - 1], *(None,) * STRIDES, arguments[-1]]
+
+    def _fused(self, command: Conv | PoolOrDepthwise) -> Any:
+        """The call of sums that are requantized by a table, where there is one."""
+        kernel, pads, stride, dilation, insert = self._calls.window(command)
+        bias, table, weight = command.bias, command.table, command.weight
+        if any(insert) or command.rotate or not isinstance(weight, Operand) or table is None:
+            return None
+        place = 0 if bias is None else bias.address
+        head = [command.result.address, command.input.address, weight.address, place, table % CV186X.lane_bytes]
+        pad = self._calls.bits(command.pad_value)
+        kinds = [self._calls.data_type(kind) for kind in (command.result.dtype, command.input.dtype, weight.dtype)]
+        kinds.append(self._calls.data_type(DType.INT32))
+        geometry, flags = [kernel, pads, stride, dilation], [int(command.relu), 0, 0, rounding_code(command.rounding)]
+        if isinstance(command, Conv):
+            shape = (command.result_shape[0], *command.input_shape)
+            middle = [0, pad, shape, _strides(command.input, shape), command.result_shape[1], *geometry, *kinds]
+            return "tpu_bdc_conv2d_requant_pc_asym_C", [*head, *middle, 1, int(bias is not None), *flags]
+        shape = (*command.shape[:2], *command.input_size)
+        middle = [pad, shape, *geometry, *kinds, int(bias is not None), 1]
+        return "tpu_bdc_depthwise2d_requant_pc_asym_C", [*head, *middle, flags[0], *flags[2:]]
 
     def _cost(self, wanted: Instruction, answer: Any) -> int | str:
         if isinstance(answer, str):
@@ -127,8 +150,10 @@ class Clock:
         if isinstance(instruction, Fill) and instruction.strides is None:
             natural = dma_strides(instruction.destination, instruction.shape, instruction.dtype, CV186X)
             instruction = replace(instruction, strides=natural)
-        if isinstance(instruction, Conv) and instruction.is_integer:
+        if isinstance(instruction, Conv) and instruction.is_integer and not instruction.requantizes:
             instruction = replace(instruction, bias=None)
+        if isinstance(instruction, Conv | PoolOrDepthwise) and instruction.table is not None:
+            instruction = replace(instruction, table=0)  # in a register
         is_plain = isinstance(instruction, TOLD_APART) and instruction.source_strides is None
         return is_plain, self._calls.essence(instruction)
 
