@@ -1,4 +1,4 @@
-"""Convolutions, depthwise commands and averages that requantize: our simulator against the vendor's model."""
+"""Commands that requantize their own sums: our simulator against the vendor's model."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.interop.bm1688.moved import moved, write
 CASES, QUICK, FIRST_SEED = 2000, 150, 1000
 DDR_BYTES = 1 << 16
 TABLE, BIAS = 0x18000, 0x19000
-SUMS = {"conv": isa.Conv, "pool": isa.PoolOrDepthwise}
+SUMS = ("conv", "pool", "matmul")
 
 pytestmark = pytest.mark.interop
 
@@ -41,22 +41,23 @@ def oracle(oracle_dir: Path) -> Iterator[Any]:
 
 def _fused(one: Any, random: np.random.Generator) -> list[Instruction] | None:
     """The same command with a narrow result, and the registers that it reads; None for another kind of command."""
-    is_sum = isinstance(one, isa.Conv) or one.operation in (isa.PoolOp.DEPTHWISE, isa.PoolOp.AVERAGE)
+    is_sum = not isinstance(one, isa.PoolOrDepthwise) or one.operation in (isa.PoolOp.DEPTHWISE, isa.PoolOp.AVERAGE)
     if not is_sum or not one.is_integer or getattr(one, "accumulate", False) or getattr(one, "is_fused", False):
         return None
     kind = (DType.INT8, DType.UINT8, DType.INT16, DType.UINT16)[random.integers(4)]
-    changes: dict[str, Any] = (
-        {}
-        if getattr(one, "operation", None) is isa.PoolOp.AVERAGE
-        else {"bias": Operand(BIAS, DType.INT32, Layout.COMPACT) if random.integers(2) else None}
-    )
+    changes: dict[str, Any] = {}
+    has_table = bool(random.integers(2)) and not isinstance(one, isa.MatMul)
+    if isinstance(one, isa.MatMul):
+        changes["bias"] = None
+    elif getattr(one, "operation", None) is not isa.PoolOp.AVERAGE:
+        changes["bias"] = Operand(BIAS, DType.INT32, Layout.COMPACT) if random.integers(2) else None
     if isinstance(one, isa.PoolOrDepthwise):
         changes["shift"] = 0
     command = replace(
         one,
         result=replace(one.result, dtype=kind),
         requantizes=True,
-        table=TABLE if random.integers(2) else None,
+        table=TABLE if has_table else None,
         relu=bool(random.integers(2)),
         rounding=ROUNDINGS[random.integers(len(ROUNDINGS))],
         **changes,

@@ -67,7 +67,8 @@ class Conv(WindowInstruction):
     output channel) is subtracted from the weights. Floats: plus f32 `bias` (1, oc, 1, 1) compact. REQUANTIZE: sat((acc
     + int16 bias) >> shift), half up. `pad_value`: an immediate, or a compact (1, ic, 1, 2) table of the pad value and
     the inserted value of each channel. `requantizes`: sums of integers, with the bias, to bytes by registers and
-    `table`. `accumulate` adds the old result, which is f32 for float inputs, whatever `result` is. `insert`: zeros between input elements. `rotate`: rotates the kernel by 180 degrees.
+    `table`. `accumulate` adds the old result, which is f32 for float inputs, whatever `result` is. `insert`: zeros
+    between input elements. `rotate`: rotates the kernel by 180 degrees.
     """
 
     table_name = "sCONV"

@@ -56,5 +56,6 @@ def test_profiles_are_those_of_the_target() -> None:
 
 
 _SIZES = {"n": 1, "c": 32, "h": 32, "w": 32}
-_COPY = {f"{side}_{axis}size": extent for side in ("src", "dst") for axis, extent in _SIZES.items()}
-_COPY |= {"src_start_addr_h8": 0xA0, "nchw_copy": 1}
+_COPY = {"src_start_addr_h8": 0xA0, "nchw_copy": 1} | {
+    f"{side}_{axis}size": extent for side in ("src", "dst") for axis, extent in _SIZES.items()
+}

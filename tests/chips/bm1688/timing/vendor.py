@@ -105,9 +105,8 @@ class Clock:
 
     def _call(self, instruction: Instruction) -> Any:
         """The call that emits an instruction."""
-        is_sum = isinstance(instruction, Conv) and instruction.is_integer and not instruction.requantizes
-        if is_sum:  # a bias has no argument of its own and is free
-            instruction = replace(instruction, bias=None)
+        if isinstance(instruction, Conv) and instruction.is_integer and not instruction.requantizes:
+            instruction = replace(instruction, bias=None)  # it has no argument of its own, and is free
         if isinstance(instruction, Conv | PoolOrDepthwise) and instruction.table is not None:
             return self._fused(instruction)
         call = self._calls.call_of(instruction)
