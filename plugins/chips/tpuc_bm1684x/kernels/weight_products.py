@@ -159,8 +159,8 @@ class StoredMatrix:
         rows |= {"signed": 2 * wide} if self.bits == 8 else {"integers": wide, "signed": wide}
         return [Scratch(name, slots * round_up(size, self.target.eu_bytes)) for name, size in rows.items()]
 
-    def expand(self, placed: PlacedTile, columns: str, asm: Bm1684xAssembler) -> LocalBlock:
-        """Record the expansion of a tile's part; returns the matrix of floats, a row per lane."""
+    def expand(self, placed: PlacedTile, columns: str, unit: int, asm: Bm1684xAssembler) -> LocalBlock:
+        """Record the expansion of a tile's part; returns the matrix of floats, a row of whole units per lane."""
         tile, stored = placed.tile, placed.operand(WEIGHT)
         if not self.expands:
             return LocalBlock(stored.address, 0, self.lanes.count)
@@ -179,7 +179,7 @@ class StoredMatrix:
         scales = Operand(placed.constants["scale"].address + 2 * at, self.dtype, (0, self.groups, 1, 0))
         arithmetic(asm, ArithmeticOp.SUB_SATURATE, shape, signed, source, points)
         arithmetic(asm, ArithmeticOp.CAST, shape, real, signed)
-        self._scale(shape, round_up(depth, self.step), Operand(filters.address, self.dtype), real, scales, asm)
+        self._scale(shape, round_up(depth, unit), Operand(filters.address, self.dtype), real, scales, asm)
         return filters
 
     def _split(self, placed: PlacedTile, count: int, wide: int, asm: Bm1684xAssembler) -> Operand:
@@ -268,7 +268,7 @@ class VectorKernel(ProductKernel):
         return [*super().scratch(node, tile), *StoredMatrix.of(node, self.target).scratch(tile, "c")]
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
-        filters = StoredMatrix.of(node, self.target).expand(placed, "c", asm)
+        filters = StoredMatrix.of(node, self.target).expand(placed, "c", self.target.packing[2], asm)
         super().emit(node, replace(placed, constants={**placed.constants, "filter": filters}), phase, asm)
 
     def activate(self, node: Node, result: LocalTensor, asm: Bm1684xAssembler) -> None:
@@ -329,7 +329,7 @@ class RowsKernel(OfChip, TileKernel[tpu.A16MatMul, Bm1684xAssembler]):
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
         x, result = placed.operand(0), placed.result
-        filters = StoredMatrix.of(node, self.target).expand(placed, "h", asm)
+        filters = StoredMatrix.of(node, self.target).expand(placed, "h", self.target.vector(2), asm)
         total = Operand(placed.scratch["sum"].address, DType.F32) if "sum" in placed.scratch else operand(result)
         left = operand(x)
         _, rows, columns, _ = result.shape
