@@ -30,6 +30,9 @@ RUNS = (
     ("cv183x", "bf16"),
     ("cv181x", "bf16"),
     ("c", "f32"),
+    ("cv186x", "f32"),
+    ("cv186x", "f16"),
+    ("cv186x", "bf16"),
 )
 _TYPES = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16}
 _STEP = {"f32": 4e-6, "f16": 2.0**-9, "bf16": 2.0**-6}

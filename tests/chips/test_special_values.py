@@ -16,18 +16,17 @@ from tests.families import each
 from tests.frontends.onnx.networks import ops, read
 
 QUICK = (("cv183x", "bf16", "powers"),)
-SAME = {"cv186x": "bm1684x"}
-"""Chips whose answers are those of another's section."""
-MODES = {chip: [mode for one, mode in special.RUNS if one == chip] for chip in SAME.values()}
 CELLS = [
     pytest.param(
         *(chip, mode, group),
         marks=[pytest.mark.chip(chip), *([] if (chip, mode, group) in QUICK else [pytest.mark.slow])],
         id=f"{chip}-{mode}-{group}",
     )
-    for chip, mode in (*special.RUNS, *((chip, mode) for chip, other in SAME.items() for mode in MODES[other]))
+    for chip, mode in special.RUNS
     for group in special.GROUPS
 ]
+LEAST = {"cv186x": 1800}
+"""Values compared at least: chips without kernels for some of the functions have fewer."""
 ELSEWHERE = {"top.Bitwise", "top.Rsqrt", "top.SiLU"}
 """Of integers alone, and what passes make of other cases."""
 
@@ -35,7 +34,7 @@ ELSEWHERE = {"top.Bitwise", "top.Rsqrt", "top.SiLU"}
 def listed(chip: str, mode: str, group: str) -> list[str]:
     """The rows of a chip's section of the page."""
     text = special.PAGE.read_text(encoding="utf-8")
-    section = text.partition(f"\n## {SAME.get(chip, chip)}, {mode}\n")[2].partition("\n## ")[0]
+    section = text.partition(f"\n## {chip}, {mode}\n")[2].partition("\n## ")[0]
     names = {str(case) for case in special.GROUPS[group]}
     return [row for row in section.splitlines() if (found := re.match(r"\| `(.*?)`", row)) and found.group(1) in names]
 
@@ -43,7 +42,7 @@ def listed(chip: str, mode: str, group: str) -> list[str]:
 @pytest.mark.parametrize(("chip", "mode", "group"), CELLS)
 def test_every_other_answer_is_on_the_page(chip: str, mode: str, group: str, tmp_path: Path) -> None:
     count, found = special.differences(special.GROUPS[group], chip, mode, tmp_path)
-    assert count >= 2000
+    assert count >= LEAST.get(chip, 2000)
     assert special.rows(found) == listed(chip, mode, group)
 
 
