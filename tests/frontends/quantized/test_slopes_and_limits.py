@@ -36,6 +36,8 @@ FUNCTIONS = 2.0**-7
 """Of the largest result: what chips compute in floats between 16 bits, with tables of functions in bf16."""
 SLOPES = 0.5
 """Steps more on chips without zero points: slopes that are no channels' are bytes or bf16 there."""
+SEEDS = {"c": (0, 143)}
+"""The second one has slopes of bytes that are never below 0, whose comparison with 0 a C compiler rejected."""
 TOGETHER = 12
 """Cases in one network."""
 
@@ -189,7 +191,8 @@ def far(chip: str, seeds: Iterable[int], folder: Path) -> tuple[int, list[str]]:
 
 @pytest.mark.parametrize("chip", [pytest.param(chip, marks=pytest.mark.chip(chip)) for chip in CHIPS])
 def test_slopes_and_limits_give_those_of_the_runtime(chip: str, tmp_path: Path) -> None:
-    assert far(chip, range(1), tmp_path) == (TOGETHER, [])
+    seeds = SEEDS.get(chip, (0,))
+    assert far(chip, seeds, tmp_path) == (TOGETHER * len(seeds), [])
 
 
 @pytest.mark.filterwarnings("ignore::tpuc.Remark")  # of the mode that the network states

@@ -374,6 +374,12 @@ class ActiveKernel(FloatKernel[tpu.Active]):
         return FUNCTIONS[op.mode].format(x=x)
 
 
+def _reaches(call: FunctionNode[Any]) -> str:
+    """How a centered operand compares with 0, where both branches are 0. Compilers reject what is always true."""
+    source = call.node.operand_types[0]
+    return ">" if source.storage.is_unsigned and point(source) == 0 else ">="
+
+
 @TABLE.runs(tpu.LeakyRelu)
 class LeakyReluKernel(ElementwiseKernel[tpu.LeakyRelu]):
     """Leaky relu with one slope below zero."""
@@ -391,7 +397,7 @@ class LeakyReluKernel(ElementwiseKernel[tpu.LeakyRelu]):
         if op.multiplier is not None:
             above = shifted(f"{value} * {integer(op.multiplier)}", op.rshift or 0, op.round_mode)
         below = shifted(f"{value} * {integer(op.multiplier_neg or 0)}", op.rshift_neg or 0, op.round_mode)
-        total = f"({value} >= 0 ? {above} : {below}) + {integer(point(result))}"
+        total = f"({value} {_reaches(call)} 0 ? {above} : {below}) + {integer(point(result))}"
         return clamped(total, result, False, -1.0)
 
 
@@ -412,7 +418,7 @@ class PReluKernel(ElementwiseKernel[tpu.PReluOp]):
         if op.multiplier_pos is not None:
             above = shifted(f"{value} * {integer(op.multiplier_pos)}", op.rshift_pos or 0, op.round_mode)
         below = shifted(f"{value} * {slope}", op.rshift, op.round_mode)
-        total = f"({value} >= 0 ? {above} : {below}) + {integer(point(result))}"
+        total = f"({value} {_reaches(call)} 0 ? {above} : {below}) + {integer(point(result))}"
         return clamped(total, result, False, -1.0)
 
     def count(self, call: FunctionNode[tpu.PReluOp]) -> int:
