@@ -22,7 +22,7 @@ from tests.chips.bm1684x.draw import Array, Case
 from tests.chips.oracles import load_oracle
 from tests.interop.bm1688.moved import local, moved, write
 
-CASES, QUICK, FIRST_SEED = 150, 30, 1000
+CASES, QUICK, FIRST_SEED = 2000, 30, 1000
 DDR_BYTES = 1 << 20
 NOT_AT_ENDS = ("division", "pool")
 """Their results for infinities and what is no number differ from the model's; the page of the chip says so."""
