@@ -16,6 +16,8 @@ from tpuc_ops.quant.arithmetic import (
     decompose_search,
 )
 
+from tpuc_bm1684x.isa.target import BM1684X
+
 FLOATS = ("f32", "f16", "bf16")
 INTEGERS = ("int8", "int8-asym")
 ALL = (*FLOATS, *INTEGERS)
@@ -29,6 +31,11 @@ LARGEST_FACTOR8 = 126 << -LOWEST_SHIFT
 decompose16 = partial(decompose_search, bits=16, lowest_shift=LOWEST_SHIFT)
 """Like `decompose8`, with 16-bit multipliers."""
 LARGEST_FACTOR16 = 32766 << -LOWEST_SHIFT
+
+
+def lane_bytes(node: LoweringNode) -> int:
+    """Local memory of a lane of the node's chip; of BM1684X where a node states none."""
+    return BM1684X.lane_bytes if node.chip is None else node.chip.lmem_bytes // node.chip.lanes
 
 
 def has_zero_points(*types: TensorType) -> bool:

@@ -15,7 +15,7 @@ from tpuc_ops.shapes import positive_axis
 
 from tpuc_bm1684x.kernels.rank import LONGEST as LONGEST_ROW
 from tpuc_bm1684x.kernels.scan import longest
-from tpuc_bm1684x.lowerings.common import ALL, INTEGERS
+from tpuc_bm1684x.lowerings.common import ALL, INTEGERS, lane_bytes
 from tpuc_bm1684x.lowerings.places import reshaped
 from tpuc_bm1684x.lowerings.reductions import reduced
 from tpuc_bm1684x.lowerings.selection import best_of
@@ -150,8 +150,7 @@ class RunningFloat(Lowering[Any]):
     def refuse(self, node: LoweringNode) -> str | None:
         dims = node.operand_types[0].dims
         length = dims[positive_axis(node.op.axis, len(dims))]
-        assert node.chip is not None
-        most = longest(node.chip.lmem_bytes // node.chip.lanes)
+        most = longest(lane_bytes(node))
         return f"at most {most} values along the axis, there are {length}" if length > most else None
 
     def requires(self, node: LoweringNode) -> Sequence[Wants]:

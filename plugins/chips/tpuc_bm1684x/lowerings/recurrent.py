@@ -14,8 +14,9 @@ from tpuc_ops.shapes import is_absent
 from tpuc_ops.tpu.recurrent_steps import FILTER, GATES
 
 from tpuc_bm1684x.isa.geometry import round_up
+from tpuc_bm1684x.isa.target import BM1684X
 from tpuc_bm1684x.kernels.recurrent import MOST_STEPS, most_weight_bytes, weight_bytes
-from tpuc_bm1684x.lowerings.common import ALL, FLOATS, Array, float_weight
+from tpuc_bm1684x.lowerings.common import ALL, FLOATS, Array, float_weight, lane_bytes
 from tpuc_bm1684x.lowerings.table import TABLE
 
 
@@ -35,10 +36,9 @@ class _Sizes:
     def of(cls, node: LoweringNode[top.LSTM | top.GRU | top.RNN]) -> _Sizes:
         first, second, inputs = node.operand_types[0].dims
         steps, count = (second, first) if node.op.batch_first else (first, second)
-        kind, chip = node.op.name.removeprefix("top."), node.chip
-        assert chip is not None
-        lanes = chip.lanes
-        return cls(kind, steps, count, inputs, node.op.hidden_size, lanes, chip.lmem_bytes // lanes)
+        kind = node.op.name.removeprefix("top.")
+        lanes = BM1684X.lanes if node.chip is None else node.chip.lanes
+        return cls(kind, steps, count, inputs, node.op.hidden_size, lanes, lane_bytes(node))
 
     @property
     def gates(self) -> int:

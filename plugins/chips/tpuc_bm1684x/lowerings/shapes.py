@@ -9,6 +9,7 @@ from tpuc_chip_parts.copies import Copy, dense_strides
 from tpuc_chip_parts.lowering import Depth2SpaceAny, PermuteAny, ReshapeAny, ShapeLowering, stored_value
 from tpuc_ops import top, tpu
 
+from tpuc_bm1684x.isa.target import BM1684X
 from tpuc_bm1684x.kernels.copies import copy_cycles
 from tpuc_bm1684x.kernels.local_permute import keeps_lanes
 from tpuc_bm1684x.lowerings.borders import bordered, is_far_backwards, taken_backwards
@@ -47,8 +48,8 @@ class PermuteRuns(PermuteAny):
 
 def _is_local(type_: TensorType, order: tuple[int, ...], chip: ChipDescription | None) -> bool:
     """True where local memory holds operand and result, and no element leaves its lane."""
-    assert chip is not None
-    return keeps_lanes(type_.dims, order) and 4 * type_.size_bytes <= chip.lmem_bytes
+    size = BM1684X.lmem_bytes if chip is None else chip.lmem_bytes
+    return keeps_lanes(type_.dims, order) and 4 * type_.size_bytes <= size
 
 
 def _pays_twice(dims: tuple[int, ...], order: tuple[int, ...], element: ScalarType) -> bool:
