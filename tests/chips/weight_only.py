@@ -38,6 +38,8 @@ CASES = [
     Case(9, 172, 50, 8, 0, has_bias=True),
     Case(1, 1536, 70, 4, 0),
     Case(1, 5000, 320, 8, 32),
+    Case(1, 576, 384, 4, 64),
+    Case(66, 576, 384, 16, 64),
     Case(1, 96, 70, 16, 64, has_bias=True),
     Case(40, 96, 70, 16, 64, has_bias=True),
     Case(3, 40, 70, 16, 64),

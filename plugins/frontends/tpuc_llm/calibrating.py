@@ -16,7 +16,7 @@ from tpuc_llm.rounding import Feedback
 
 TOKENS, WINDOW, TOGETHER = 16384, 256, 4
 """Tokens of the text that are looked at, in windows, so many of which are computed at once."""
-FIT_DAMPING = 0.03
+FIT_DAMPING = 0.3
 """Added to the diagonal of the second moments of a fit, as a share of its mean."""
 SOURCES: Mapping[str, tuple[str, ...]] = {
     "attention_norm": ("q", "k", "v"),

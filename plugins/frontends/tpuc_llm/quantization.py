@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from tpuc.api import FLOAT_MODES, WeightChoice, numpy_dtype
@@ -12,6 +12,10 @@ from tpuc_ops.weight_only import packed, padded
 from tpuc_llm.family import Integers, Linear
 
 DEFAULT_HEAD_BITS = 8
+UNDIVIDED_BITS = 8
+"""Of matrices whose rows groups do not divide. The vendor's converter leaves them floats. stories260k in w4f16: 5.2 % more
+perplexity than in floats with 4 bits, 4.4 % with 8.
+"""
 SHRINKS = np.linspace(1.0, 0.6, 17, dtype=np.float32)
 """Shares of the range of a group that scales are tried for."""
 
@@ -22,6 +26,13 @@ class Quantizer:
 
     choice: WeightChoice
     bits: int
+
+    def suited(self, depth: int) -> Quantizer:
+        """Return the quantizer for rows of `depth` numbers: with 8 bits where several groups do not divide them, as a
+        scale for what remains would be one for few numbers.
+        """
+        is_divided = not self.choice.group or depth <= self.choice.group or depth % self.choice.group == 0
+        return self if is_divided else replace(self, bits=max(self.bits, UNDIVIDED_BITS))
 
     @property
     def top(self) -> int:
@@ -35,6 +46,9 @@ class Quantizer:
         """
         if linear.integers is not None:
             return linear
+        own = self.suited(linear.weight.shape[1])
+        if own != self:
+            return own.linear(linear, importance)
         rows = self.grouped(linear.weight)
         weights = None if importance is None else self.grouped(importance[None].astype(np.float32))
         scale, zp = self.parameters(rows, weights)

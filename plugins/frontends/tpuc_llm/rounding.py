@@ -29,7 +29,8 @@ class Feedback:
 
     def linear(self, linear: Linear) -> Linear:
         """Return the product with its matrix stored as integers, and as the floats that these mean."""
-        quantizer, depth = self.quantizer, linear.weight.shape[1]
+        depth = linear.weight.shape[1]
+        quantizer = self.quantizer.suited(depth)
         moments = self.moments.astype(np.float64)
         unused = np.diag(moments) <= 0
         mean = float(np.diag(moments).mean()) or 1.0
