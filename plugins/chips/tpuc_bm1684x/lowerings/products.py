@@ -14,6 +14,7 @@ from tpuc_ops.quant.products import QuantizedProduct, quantize_product, stored_p
 
 from tpuc_bm1684x.lowerings.common import FLOATS, INTEGERS, Array, float_weight
 from tpuc_bm1684x.lowerings.matmul import lower_computed
+from tpuc_bm1684x.lowerings.multiplied import repeated
 from tpuc_bm1684x.lowerings.sums import scaled_sums
 from tpuc_bm1684x.lowerings.table import TABLE
 from tpuc_bm1684x.lowerings.taps import far_refusal, near_convolution, needs_rewriting
@@ -44,7 +45,7 @@ class ConvBase(Lowering[top.Conv]):
         node = centered(node)
         if needs_rewriting(node.op):
             node = near_convolution(node, build)
-        return [self.plain(node, build)]
+        return [self.plain(repeated(node, build), build)]
 
     def plain(self, node: LoweringNode, build: LoweringBuilder) -> Value:
         """Lower a convolution that fits the command fields."""
