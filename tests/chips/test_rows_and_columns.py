@@ -124,3 +124,31 @@ def test_scores_take_one_mask_for_all_heads_where_they_are(tmp_path: Path) -> No
     assert np.abs(got - wanted).max() <= 1e-5 * np.abs(wanted).max()
     commands = [entry.command.instruction for entry in loaded.timeline(session.chip.profiles[0]).entries]
     assert sum(loaded.ddr_bytes(command)[1] for command in commands) == got.size * 4, "only the result is written"
+
+
+@each(("kind", "mode"), [("ReduceMean", "f16"), ("ReduceMax", "int8"), ("ReduceL1", "f32")])
+def test_long_rows_are_reduced_by_vectors(kind: str, mode: str, tmp_path: Path) -> None:
+    nodes = [helper.make_node("Relu", ["x"], ["v"]), helper.make_node(kind, ["v"], ["y"], axes=[2])]
+    ends = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, of) for name, of in (("x", (1, 50, 768)), ("y", None))
+    ]
+    made = helper.make_model(helper.make_graph(nodes, "net", ends[:1], ends[1:]), ir_version=8)
+    path = tmp_path / "net.onnx"
+    del made.opset_import[:]
+    made.opset_import.append(helper.make_opsetid("", 17))
+    path.write_bytes(made.SerializeToString())
+    session = Session(chip="bm1684x", quantize=mode)
+    module = session.transform(path)
+    x = np.random.default_rng(5).uniform(-1, 1, (1, 50, 768)).astype(np.float32)
+    np.savez(tmp_path / "samples.npz", x=x)
+    options = {"tune_num": 0, "bias_num": 0}
+    table = session.calibrate(module, dataset=tmp_path / "samples.npz", options=options) if mode == "int8" else None
+    loaded = session.chip.load(session.build(module, table).data)
+    [got] = loaded.run({"x": x}).values()  # hazards are errors
+    v = np.maximum(x, 0).astype(np.float64)
+    wanted = {"ReduceMean": v.mean, "ReduceMax": v.max, "ReduceL1": v.sum}[kind](2, keepdims=True)
+    assert np.abs(got - wanted).max() <= {"f16": 2e-3, "int8": 0.02, "f32": 3e-6}[mode] * np.abs(wanted).max()
+    [profile, *_] = session.chip.profiles
+    commands = [entry.command.instruction for entry in loaded.timeline(profile).entries]
+    pools = [session.chip.cycles(command, profile) for command in commands if "Pool" in type(command).__name__]
+    assert 0 < sum(pools) < 768 // 4

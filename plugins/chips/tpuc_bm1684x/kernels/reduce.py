@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from tpuc.api import Box, Candidate, Node, Phase, PlacedTile, Scratch, Space, Tile, TileKernel, View
+from tpuc.api import Box, Candidate, Node, Phase, PlacedTile, Scratch, Shape4, Space, Tile, TileKernel, View
 from tpuc_chip_parts.lanes import Lanes
 from tpuc_ops import tpu
 from tpuc_ops.integers import is_integer, zero_point
@@ -30,6 +31,10 @@ from tpuc_bm1684x.operands import MAX_EXTENT, dtype_of, operand
 
 _PREPARED = ("ReduceMin", "ReduceL1", "ReduceL2")
 _MAXIMA = ("ReduceMax", "ReduceMin")
+_LONG = 32
+"""Elements from which two steps are faster than one."""
+_AT_ONCE = 16
+"""Elements of 32 bits in a vector."""
 
 
 class ReduceKernel(OfChip, TileKernel[tpu.Reduce, Bm1684xAssembler]):
@@ -87,6 +92,13 @@ class ReduceKernel(OfChip, TileKernel[tpu.Reduce, Bm1684xAssembler]):
         lmem = self.lmem
         n, c, h, w = (tile.size(name) for name in "nchw")
         source, result = (n, c, h * reduced_extents(node)[2], w), (n, c, h, w)
+        of_vectors = node.op.mode in _MAXIMA or not is_integer(node.result_type)
+        last = _last_row(reduced_extents(node)[2]) if w == h == 1 and of_vectors else 0
+        partial = (Scratch("last_row", lmem.tensor_bytes("aligned", (n, c, 1, last), 4)),) if last else ()
+        return (*partial, *self._prepared_scratch(node, source, result))
+
+    def _prepared_scratch(self, node: Node, source: Shape4, result: Shape4) -> Sequence[Scratch]:
+        lmem = self.lmem
         if is_integer(node.result_type) and node.op.mode != "ReduceMax":
             return (Scratch("sum", lmem.tensor_bytes("aligned", result, 4)),)
         if node.op.mode not in _MAXIMA and node.operand_types[0].storage.name in ("f16", "bf16"):
@@ -144,18 +156,27 @@ class ReduceKernel(OfChip, TileKernel[tpu.Reduce, Bm1684xAssembler]):
         size, kernel = ((along, width), (along, 1)) if width > 1 else ((1, along), (1, along))  # the same in memory
         if placed.result.shape[2:] == (along, 1) and width > 1:
             kernel = (1, width)
-        asm.record(
-            PoolOrDepthwise(
-                operation=operation,
-                result=target,
-                shape=placed.result.shape,
-                input=source,
-                input_size=size,
-                kernel=kernel,
-                weight=weight,
-                pad_value=lowest(dtype_of(x.element)) if operation is PoolOp.MAX else None,
-            )
+        pool = PoolOrDepthwise(
+            operation=operation,
+            result=target,
+            shape=placed.result.shape,
+            input=source,
+            input_size=size,
+            kernel=kernel,
+            weight=weight,
+            pad_value=lowest(dtype_of(x.element)) if operation is PoolOp.MAX else None,
         )
+        if "last_row" in placed.scratch:  # elements are added to those a row further on, and then the last row's
+            row = Operand(placed.scratch["last_row"].address, source.dtype)
+            last = _last_row(along * width)
+            n, c, _, _ = placed.result.shape
+            rows = (along * width // last, last)
+            once = None if weight is None else Scalar.of(1.0, DType.F32)
+            asm.record(
+                replace(pool, result=row, shape=(n, c, 1, last), input_size=rows, kernel=(rows[0], 1), weight=once)
+            )
+            pool = replace(pool, input=row, input_size=(1, last), kernel=(1, last))
+        asm.record(pool)
 
     def _finish(
         self, node: Node, result: Operand, prepared: Operand, placed: PlacedTile, asm: Bm1684xAssembler
@@ -166,6 +187,15 @@ class ReduceKernel(OfChip, TileKernel[tpu.Reduce, Bm1684xAssembler]):
         if node.op.mode == "ReduceL2":
             emit_square_root(asm, shape, prepared, result)
             arithmetic(asm, ArithmeticOp.COPY, shape, result, prepared)
+
+
+def _last_row(extent: int) -> int:
+    """The row length in which that many elements are reduced fastest, 0 where one after the other is about as fast."""
+    if extent < _LONG:
+        return 0
+    rows = [row for row in range(2, extent // 2 + 1) if extent % row == 0]
+    best = min(rows, key=lambda row: extent // row * -(-row // _AT_ONCE) + row, default=0)
+    return best if best and 2 * (extent // best * -(-best // _AT_ONCE) + best) <= extent else 0
 
 
 def _in_rows(space: Space) -> bool:
