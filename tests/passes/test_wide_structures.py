@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 import pytest
@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 from tpuc.api import CALIBRATION_TABLE, QUANTIZE_TABLE
 from tpuc.interpreter import Interpreter
 from tpuc.interpreter.values import real_values, types_of
-from tpuc.ir import Module, Value
+from tpuc.ir import Module, Operation, Value
 from tpuc.schedule import PassManager
 from tpuc_driver.session import Session
 from tpuc_ops import top
+from tpuc_optimize.canonicalization.state_products import state_products
 from tpuc_optimize.canonicalization.wide_structures import wide_structures
 from tpuc_quantize.tables.table import CalibrationTable, TensorThreshold
 
@@ -107,29 +108,41 @@ def head(net: Network, groups: int = 4) -> tuple[Value, ...]:
     return (net.op(top.Depth2Space(block_h=2, block_w=2, is_CRD=False, is_inversed=False), scores),)
 
 
-def network(build: Build) -> Module:
+def network(build: Build, encoder: int = 0) -> Module:
+    """With an encoder of features that are an output of their own, if it has a width."""
     net = Network(3, HIDDEN)
-    return net.finish(*build(net))
+    encoded = [product(net, product(net, net.input, encoder), HIDDEN)] if encoder else []
+    return net.finish(*build(net), *encoded)
 
 
 GRU = [*["Add"] * 4, *["Mul"] * 3, *["Sigmoid"] * 2, *["Slice"] * 6, "SubConst", "Tanh"]
 
 
 @each(
-    ("build", "wide"),
+    ("build", "wide", "products"),
     [
-        (lstm, [*["Add"] * 2, *["Mul"] * 3, *["Sigmoid"] * 3, *["Slice"] * 5, *["Tanh"] * 2]),
-        (reset_after, GRU),
-        (reset_before, GRU),
-        (spectrum, ["Add", "Mul", "Pow", "Slice", "Slice", "Sqrt"]),
-        (squeeze, []),
-        (wavenet, []),
-        (norm, []),
+        (
+            lstm,
+            [*["Add"] * 2, *["Mul"] * 3, *["Sigmoid"] * 3, *["Slice"] * 5, *["Tanh"] * 2],
+            ["MatMul", "MatMul", "MatMul", "Relu"],
+        ),
+        (reset_after, GRU, ["MatMul"] * 4),
+        (reset_before, GRU, ["MatMul"] * 4),
+        (spectrum, ["Add", "Mul", "Pow", "Slice", "Slice", "Sqrt"], []),
+        (squeeze, [], []),
+        (wavenet, [], []),
+        (norm, [], []),
     ],
 )
-def test_what_is_found(build: Build, wide: list[str]) -> None:
-    module = network(build)
-    assert sorted(one.op.name.removeprefix("top.") for one in wide_structures(module)) == wide, ops(module)
+def test_what_is_found(build: Build, wide: list[str], products: list[str]) -> None:
+    module = network(build, 256)
+    assert _kinds(wide_structures(module)) == wide, ops(module)
+    assert _kinds(state_products(module)) == products
+    assert not state_products(network(build)), "these would be a large part of the network"
+
+
+def _kinds(found: Iterable[Operation]) -> list[str]:
+    return sorted(one.op.name.removeprefix("top.") for one in found)
 
 
 def table_of(module: Module, reach: float = 1.0) -> CalibrationTable:

@@ -9,17 +9,19 @@ from tpuc_lower.lowering.cells import Cells
 from tpuc_lower.target.kernels import chip_of
 from tpuc_lower.target.results import MODE
 from tpuc_ops.traits import StridedView, states
+from tpuc_optimize.canonicalization.state_products import state_products
 from tpuc_optimize.canonicalization.wide_structures import wide_structures
 
 from tpuc_quantize.tables.table import as_table
+
+_HALF = "f16"
 
 
 @dataclass(frozen=True)
 class KeepStatesFloat(Pass):
     """In the integer modes, compute what carries the state of a recurrent cell from step to step, and the squares and
-    roots of a spectrum, in float32 on chips that have it; products return their sums to them as floats. On bm1684x
-    Silero VAD then loses 2.7 % of its frames instead of 6.4 %, for 2 % more cycles; with products in f16 it would lose
-    1.5 % for 25 % more, and with bf16 on cv183x it would take 85 % more.
+    roots of a spectrum, in float32 on chips that have it, and products that read states in f16 where they are a small
+    part of the network. Other products return their sums to them as floats. Record 0043 has the measurements.
 
     The ops are added to the result `quantize_table`, after the user's own entries. A pre-quantized network already
     states what is float.
@@ -37,8 +39,11 @@ class KeepStatesFloat(Pass):
             return False
         cells = Cells.of(context, self.name, mode)
         modes: dict[str, str] = dict(context.find(QUANTIZE_TABLE, {}))
-        for operation in wide_structures(module):
-            if not states(operation.op, StridedView) and cells.computes(operation.op, chip.float_mode):
-                modes.setdefault(operation.name, chip.float_mode)
+        found = dict.fromkeys(wide_structures(module), chip.float_mode)
+        if _HALF in chip.modes:
+            found |= dict.fromkeys(state_products(module), _HALF)
+        for operation, wide in found.items():
+            if not states(operation.op, StridedView) and cells.computes(operation.op, wide):
+                modes.setdefault(operation.name, wide)
         context.leave(QUANTIZE_TABLE, modes)
         return False
