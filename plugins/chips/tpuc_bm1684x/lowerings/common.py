@@ -33,9 +33,17 @@ decompose16 = partial(decompose_search, bits=16, lowest_shift=LOWEST_SHIFT)
 LARGEST_FACTOR16 = 32766 << -LOWEST_SHIFT
 
 
+def local_memory(node: LoweringNode) -> tuple[int, int]:
+    """Lanes of the node's chip and bytes of each: BM1684X's where a node names no chip, or one without lanes."""
+    chip = node.chip
+    if chip is None or not chip.lmem_bytes:
+        return BM1684X.lanes, BM1684X.lane_bytes
+    return chip.lanes, chip.lmem_bytes // chip.lanes
+
+
 def lane_bytes(node: LoweringNode) -> int:
-    """Local memory of a lane of the node's chip; of BM1684X where a node states none."""
-    return BM1684X.lane_bytes if node.chip is None else node.chip.lmem_bytes // node.chip.lanes
+    """Local memory of a lane."""
+    return local_memory(node)[1]
 
 
 def has_zero_points(*types: TensorType) -> bool:

@@ -14,9 +14,8 @@ from tpuc_ops.shapes import is_absent
 from tpuc_ops.tpu.recurrent_steps import FILTER, GATES
 
 from tpuc_bm1684x.isa.geometry import round_up
-from tpuc_bm1684x.isa.target import BM1684X
 from tpuc_bm1684x.kernels.recurrent import MOST_STEPS, most_weight_bytes, weight_bytes
-from tpuc_bm1684x.lowerings.common import ALL, FLOATS, Array, float_weight, lane_bytes
+from tpuc_bm1684x.lowerings.common import ALL, FLOATS, Array, float_weight, local_memory
 from tpuc_bm1684x.lowerings.table import TABLE
 
 
@@ -37,8 +36,8 @@ class _Sizes:
         first, second, inputs = node.operand_types[0].dims
         steps, count = (second, first) if node.op.batch_first else (first, second)
         kind = node.op.name.removeprefix("top.")
-        lanes = BM1684X.lanes if node.chip is None else node.chip.lanes
-        return cls(kind, steps, count, inputs, node.op.hidden_size, lanes, lane_bytes(node))
+        lanes, size = local_memory(node)
+        return cls(kind, steps, count, inputs, node.op.hidden_size, lanes, size)
 
     @property
     def gates(self) -> int:

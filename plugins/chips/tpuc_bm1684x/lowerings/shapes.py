@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
-from tpuc.api import ChipDescription, LoweringBuilder, LoweringNode, ScalarType, TensorType, Value
+from tpuc.api import LoweringBuilder, LoweringNode, ScalarType, TensorType, Value
 from tpuc_chip_parts.copies import Copy, dense_strides
 from tpuc_chip_parts.lowering import Depth2SpaceAny, PermuteAny, ReshapeAny, ShapeLowering, stored_value
 from tpuc_ops import top, tpu
 
-from tpuc_bm1684x.isa.target import BM1684X
 from tpuc_bm1684x.kernels.copies import copy_cycles
 from tpuc_bm1684x.kernels.local_permute import keeps_lanes
 from tpuc_bm1684x.lowerings.borders import bordered, is_far_backwards, taken_backwards
-from tpuc_bm1684x.lowerings.common import ALL
+from tpuc_bm1684x.lowerings.common import ALL, local_memory
 from tpuc_bm1684x.lowerings.places import as_element, common_element
 from tpuc_bm1684x.lowerings.table import TABLE
 
@@ -36,7 +36,7 @@ class PermuteRuns(PermuteAny):
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         value = node.operands[0]
         type_, order = value.tensor, tuple(node.op.order)
-        if _is_local(type_, order, node.chip) or not _pays_twice(type_.dims, order, type_.storage):
+        if _is_local(type_, order, node) or not _pays_twice(type_.dims, order, type_.storage):
             return super().lower(node, build)
         last = type_.rank - 1
         first = (last, *range(last))
@@ -46,10 +46,9 @@ class PermuteRuns(PermuteAny):
         return [build(tpu.Permute(order=second), [value], self.result(node))]
 
 
-def _is_local(type_: TensorType, order: tuple[int, ...], chip: ChipDescription | None) -> bool:
+def _is_local(type_: TensorType, order: tuple[int, ...], node: LoweringNode) -> bool:
     """True where local memory holds operand and result, and no element leaves its lane."""
-    size = BM1684X.lmem_bytes if chip is None else chip.lmem_bytes
-    return keeps_lanes(type_.dims, order) and 4 * type_.size_bytes <= size
+    return keeps_lanes(type_.dims, order) and 4 * type_.size_bytes <= math.prod(local_memory(node))
 
 
 def _pays_twice(dims: tuple[int, ...], order: tuple[int, ...], element: ScalarType) -> bool:
