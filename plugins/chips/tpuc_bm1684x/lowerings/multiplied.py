@@ -29,7 +29,8 @@ def repeated(node: LoweringNode[top.Conv], build: LoweringBuilder) -> LoweringNo
         return node
     n, channels, h, w = value.tensor.dims
     steps = n * math.prod(kernel) * -(-math.prod(node.result_type.dims[2:]) // _PIXELS)
-    saved = steps * (group - -(-outputs // BM1684X.lanes))
+    lanes = BM1684X.lanes if node.chip is None else node.chip.lanes
+    saved = steps * (group - -(-outputs // lanes))
     if saved < value.tensor.size * (outputs // group) * value.tensor.storage.bits // 8 // _BYTES:
         return node
     name = f"{node.name}_repeated"
