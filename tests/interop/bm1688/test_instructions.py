@@ -58,6 +58,8 @@ def _is_known_to_differ(case: Case) -> bool:
         case isa.Arithmetic(operation=isa.ArithmeticOp.CAST, left=source, result=result, rounding=rounding):
             on_half = rounding in (Rounding.HALF_UP, Rounding.HALF_DOWN)
             return on_half and not source.dtype.is_float and result.dtype.is_float
+        case isa.Conv(accumulate=True, input=source, weight=weight) if not source.dtype.signed:
+            return not weight.dtype.signed
         case isa.MatMul(accumulate=accumulate, left=left):
             return accumulate and not left.dtype.is_float
         case isa.MatrixCopy(destination=address, local_strides=(step, slot), pieces=pieces, width=width):
