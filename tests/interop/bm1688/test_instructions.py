@@ -65,6 +65,10 @@ def _is_known_to_differ(case: Case) -> bool:
         case isa.MatrixCopy(destination=address, local_strides=(step, slot), pieces=pieces, width=width):
             slots = CV186X.slots_of(local(address - BM1684X.lmem_base) // CV186X.lane_bytes, pieces)
             return BM1684X.in_lmem(address) and step < (slots - 1) * slot + width
+        case isa.TensorCopy(destination=address, destination_strides=(batch, slot, *_)) if BM1684X.in_lmem(address):
+            n, c, _, _ = case.instruction.result_shape()
+            slots = CV186X.slots_of(local(address - BM1684X.lmem_base) // CV186X.lane_bytes, c)
+            return min(n, slots) > 1 and batch < slots * slot
         case _:
             return False
 
