@@ -11,11 +11,11 @@ from pathlib import Path
 import click
 import numpy as np
 import pytest
+from command_summaries import ORDER, built_in, bundled
 from tpuc.names import listed, nearest
 from tpuc_driver.cli import main
 from tpuc_driver.cli.app import App
 from tpuc_driver.cli.command import Command, CommandGroup, shown_example
-from tpuc_driver.cli.generate_summaries import ORDER, built_in, bundled
 from tpuc_driver.cli.summaries import SECTIONS, SUMMARIES
 
 from tests.families import each

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 
-from tpuc_driver.cli.generate_summaries import TARGET, render
+from command_summaries import TARGET, render
 
 from tests.families import each
 
@@ -25,4 +25,4 @@ def test_starting_loads_nothing_heavy(arguments: list[str]) -> None:
 
 
 def test_summaries_are_those_of_the_commands() -> None:
-    assert TARGET.read_text("utf-8") == render(), "run `python -m tpuc_driver.cli.generate_summaries`"
+    assert TARGET.read_text("utf-8") == render(), "run `python docs/command_summaries.py`"

@@ -1,4 +1,4 @@
-"""Summaries of bundled commands: `python -m tpuc_driver.cli.generate_summaries` writes them."""
+"""Summaries of bundled commands: `python docs/command_summaries.py` writes them."""
 
 from __future__ import annotations
 

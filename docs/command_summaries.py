@@ -1,4 +1,4 @@
-"""Write `summaries.py`, the help summaries of all commands: `python -m tpuc_driver.cli.generate_summaries`."""
+"""Write `summaries.py` of tpuc_driver.cli, the help summaries of all commands: `python docs/command_summaries.py`."""
 
 from __future__ import annotations
 
@@ -9,16 +9,15 @@ from pkgutil import iter_modules
 import click
 from tpuc.files import write_atomic
 from tpuc.registry import Registry
-
 from tpuc_driver.cli import commands
 
-TARGET = Path(__file__).with_name("summaries.py")
+TARGET = Path(__file__).resolve().parents[1] / "core" / "tpuc_driver" / "cli" / "summaries.py"
 OURS = "tpuc"
 
 ORDER = ("Compile", "Step by step", "Run and measure", "Accuracy", "Look inside", "Installation")
 """Sections of `tpuc --help`; every bundled command names one."""
 
-HEADER = '''"""Summaries of bundled commands: `python -m tpuc_driver.cli.generate_summaries` writes them."""
+HEADER = '''"""Summaries of bundled commands: `python docs/command_summaries.py` writes them."""
 
 from __future__ import annotations
 
