@@ -52,8 +52,9 @@ def test_wheel_holds_every_source_and_data_file(wheel_names: list[str]) -> None:
     assert sources <= set(wheel_names)
 
 
-def test_the_wheel_is_below_two_and_a_half_mebibytes(wheel: Path) -> None:
-    assert wheel.stat().st_size < 5 << 19
+def test_the_wheel_is_below_two_point_seven_megabytes(wheel: Path) -> None:
+    """Python code is 2.2 MB of it, names and hashes of its 1,500 files 0.3 MB."""
+    assert wheel.stat().st_size < 2_700_000
 
 
 @pytest.mark.slow  # the wheel of a copy of the tree, which has the same bytes, is built in the quick run
