@@ -248,5 +248,5 @@ class Conv(WindowInstruction):
         if self.bias is not None:
             total = total + machine.load(self.bias, channels)
         if self.requantizes:
-            return fused.fused(machine, self, total)
+            return fused.fused(machine, self, total, self.result.dtype)
         return total + machine.load(self.result, self.result_shape) if self.accumulate else total

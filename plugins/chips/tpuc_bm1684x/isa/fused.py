@@ -1,16 +1,17 @@
-"""Requantization within a convolution or depthwise command, whose parameters are in registers."""
+"""Requantization within a command that computes sums of integers, whose parameters are in registers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tpuc.api import IllegalCommand, Region
 from tpuc.api.encoding import Draft, FieldCodec, Fields
-from tpuc_ops.quant.arithmetic import requantize
+from tpuc_ops.quant.arithmetic import Rounding, requantize
 
-from tpuc_bm1684x.isa.command import KERNEL_POINT, register_region
+from tpuc_bm1684x.isa.command import KERNEL_POINT, ComputeInstruction, register_region
 from tpuc_bm1684x.isa.system import WriteRegisters
 from tpuc_bm1684x.isa.target import Target
 from tpuc_bm1684x.isa.types import Array, DType, Layout, Operand, rounding_code, rounding_of
@@ -21,6 +22,30 @@ if TYPE_CHECKING:
 RECORDS, SHIFT, RESULT_POINT = 6, 32, 33
 """Registers: the address of the records or the one multiplier, its shift, the zero point of the result."""
 _SIGNED_BYTE, _SIGNED_HALF = np.int8, np.int16
+
+
+@dataclass(frozen=True, kw_only=True)
+class Requantizing(ComputeInstruction):
+    """Attributes common to commands that can requantize their sums."""
+
+    requantizes: bool = False
+    """Integer sums become the result's type by parameters in registers."""
+    table: int | None = None
+    """The address of records {multiplier, shift and zero point} per channel, compact; None: one record, in registers.
+    """
+    relu: bool = False
+    """Negative sums that `requantizes` become 0 before."""
+    rounding: Rounding = Rounding.HALF_UP
+
+    @property
+    def channels(self) -> int:
+        """Channels of the result."""
+        raise NotImplementedError
+
+    @property
+    def reads_kernel_point(self) -> bool:
+        """True where the zero point of the second operand is in a register."""
+        return False
 
 
 class Fusion(FieldCodec):
@@ -62,7 +87,7 @@ def check(mnemonic: str, target: Target, result: DType) -> None:
         raise IllegalCommand(f"{mnemonic}: requantized to {result}; use integers of 8 or 16 bits")
 
 
-def registers_read(command: Any) -> list[Region]:
+def registers_read(command: Requantizing) -> list[Region]:
     """The registers that an integer product reads, and the table that one of them names."""
     found = [register_region(KERNEL_POINT)] if command.reads_kernel_point else []
     if not command.requantizes:
@@ -77,15 +102,15 @@ def _records(address: int) -> Operand:
     return Operand(address, DType.INT32, Layout.COMPACT)
 
 
-def fused(machine: Machine, command: Any, total: Array) -> Array:
-    """Sums as the command stores them."""
+def fused(machine: Machine, command: Requantizing, total: Array, result: DType) -> Array:
+    """Sums as the command stores them, in its result's type."""
     words = _words(machine, command)
     multiplier, shift, point = (word.astype(np.int64) for word in words)
     total = np.maximum(total, 0) if command.relu else total
-    return requantize(total, multiplier, -shift, point, command.rounding, command.result.dtype.numpy)
+    return requantize(total, multiplier, -shift, point, command.rounding, result.numpy)
 
 
-def _words(machine: Machine, command: Any) -> Sequence[Array]:
+def _words(machine: Machine, command: Requantizing) -> Sequence[Array]:
     if command.table is None:
         found = (machine.register(number) & 0xFFFFFFFF for number in (RECORDS, SHIFT, RESULT_POINT))
         one, shift, point = (np.array(word, np.uint32).view(np.int32) for word in found)

@@ -17,7 +17,7 @@ from tpuc_bm1684x.isa import fused
 from tpuc_bm1684x.isa.codecs import IntegerSign, Tensor, operation, rounding, states_operands, uses_registers
 from tpuc_bm1684x.isa.command import KERNEL_POINT, ComputeInstruction
 from tpuc_bm1684x.isa.elementwise import flush
-from tpuc_bm1684x.isa.fused import Fusion
+from tpuc_bm1684x.isa.fused import Fusion, Requantizing
 from tpuc_bm1684x.isa.sums import aligned_matmul, alternating_matmul
 from tpuc_bm1684x.isa.types import Array, DType, Layout, Operand, Scalar, Shape4, Source, regions_of
 
@@ -55,7 +55,7 @@ _UNUSED = Ignored("opd2_addr", "opd2_const")
 
 
 @dataclass(frozen=True, kw_only=True)
-class MatMul(ComputeInstruction):
+class MatMul(Requantizing):
     """`result[rows, columns]` from aligned (1, rows, 1, columns) matrices, one row per lane (MM2).
 
     NN: left[rows, depth] times right[depth, columns]. NT: right is stored [columns, depth]. TT: right[rows, depth]
@@ -99,12 +99,6 @@ class MatMul(ComputeInstruction):
     zero_point: Source | None = None
     bias: Operand | None = None
     accumulate: bool = False
-    requantizes: bool = False
-    """Integer sums become the result's type by one multiplier, shift and zero point in registers."""
-    table: int | None = None
-    relu: bool = False
-    """Negative sums that `requantizes` become 0 before."""
-    rounding: Rounding = Rounding.HALF_UP
 
     @property
     def channels(self) -> int:
@@ -203,7 +197,7 @@ class MatMul(ComputeInstruction):
         else:
             value = exact_matmul(first, second, 383)
             value = value if old is None else value + old
-            value = fused.fused(machine, self, value) if self.requantizes else value
+            value = fused.fused(machine, self, value, self.result.dtype) if self.requantizes else value
         machine.store(self.result, self._result_dims(), value[None, :, None, :])
 
 

@@ -225,7 +225,7 @@ class PoolOrDepthwise(WindowInstruction):
         total = np.zeros(self.shape, np.int32)
         for tap in self.window.taps():
             total += self.window.shifted(x, tap, self.shape[2:]) * scale.astype(np.int32)
-        return fused.fused(machine, self, total) if self.requantizes else self._narrow(total, Rounding.HALF_UP)
+        return self._stored(machine, total, Rounding.HALF_UP)
 
     def _float_sum(
         self, x: Array, weight: Array, factors: Sequence[Array], starts: tuple[Array, Array] | None
@@ -264,7 +264,12 @@ class PoolOrDepthwise(WindowInstruction):
             total += bias.astype(wide)
         if self.operation is PoolOp.DEPTHWISE_RELU:
             total = np.maximum(total, 0)
-        return fused.fused(machine, self, total) if self.requantizes else self._narrow(total, self.rounding)
+        return self._stored(machine, total, self.rounding)
+
+    def _stored(self, machine: Machine, total: Array, rounding: Rounding) -> Array:
+        if self.requantizes:
+            return fused.fused(machine, self, total, self.result.dtype)
+        return self._narrow(total, rounding)
 
     def _narrow(self, total: Array, rounding: Rounding) -> Array:
         result = self.result.dtype

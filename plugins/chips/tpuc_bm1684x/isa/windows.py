@@ -10,10 +10,9 @@ import numpy as np
 from tpuc.api import IllegalCommand
 from tpuc.api.encoding import Coded, Encoding, Numbers, flag
 from tpuc.api.simulation import Pads, SlidingWindow
-from tpuc_ops.quant.arithmetic import Rounding
 
 from tpuc_bm1684x.isa.codecs import Tensor, extents
-from tpuc_bm1684x.isa.command import ComputeInstruction
+from tpuc_bm1684x.isa.fused import Requantizing
 from tpuc_bm1684x.isa.types import Array, DType, Layout, Pair, Scalar, Source
 
 if TYPE_CHECKING:
@@ -75,7 +74,7 @@ def pad_values(machine: Machine, source: Source | None, channels: int, dtype: DT
 
 
 @dataclass(frozen=True, kw_only=True)
-class WindowInstruction(ComputeInstruction):
+class WindowInstruction(Requantizing):
     """Attributes and encoding common to commands with a sliding window."""
 
     window_encoding: ClassVar[Encoding] = Encoding(
@@ -95,24 +94,6 @@ class WindowInstruction(ComputeInstruction):
     insert: Pair = (0, 0)
     pad_mode: PadMode = PadMode.CONSTANT
     rotate: bool = False
-    requantizes: bool = False
-    """Integer sums become the result's type by parameters in registers."""
-    table: int | None = None
-    """The address of records {multiplier, shift and zero point} per channel, compact; None: one record, in registers.
-    """
-    relu: bool = False
-    """Negative sums that `requantizes` become 0 before."""
-    rounding: Rounding = Rounding.HALF_UP
-
-    @property
-    def channels(self) -> int:
-        """Channels of the result."""
-        raise NotImplementedError
-
-    @property
-    def reads_kernel_point(self) -> bool:
-        """True where the zero point of the filter is in a register."""
-        return False
 
     @property
     def window(self) -> Window:
