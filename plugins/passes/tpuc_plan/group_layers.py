@@ -63,14 +63,15 @@ class GroupLayers(Pass):
 
 def _planned(module: Module, context: PassContext, planner: ModulePlanner) -> Plan:
     """Return the fastest plan, and give the module the form that it is for."""
-    known, structure = context.find(PLANS, {}), structure_of(module)
-    if structure is not None and (plan := known.get((planner.level, structure))) is not None:
-        return plan
+    known = context.find(PLANS)
+    structure = None if known is None else structure_of(module)
+    if known is not None and structure is not None and (planner.level, structure) in known:
+        return known[planner.level, structure]
     plan = planner.run()
     found = plan_by_images(planner, plan, context) if planner.level > FIRST_FIT else None
     if found is not None:
         adopt(module, found[0])
         return found[1]
-    if structure is not None:
+    if known is not None and structure is not None:
         known[planner.level, structure] = plan
     return plan
