@@ -17,7 +17,9 @@ from tpuc_llm.rounding import Feedback
 TOKENS, WINDOW, TOGETHER = 16384, 256, 4
 """Tokens of the text that are looked at, in windows, so many of which are computed at once."""
 FIT_DAMPING = 0.3
-"""Added to the diagonal of the second moments of a fit, as a share of its mean."""
+"""Added to the diagonal of the second moments of a fit, as a share of its mean. Chosen on stories260k alone: 4 bits
+cost 3.36 % of perplexity with 0.3, 4.24 with 1, 4.42 with 0.03, mean of both halves of one text.
+"""
 SOURCES: Mapping[str, tuple[str, ...]] = {
     "attention_norm": ("q", "k", "v"),
     "context": ("o",),
