@@ -1,1 +1,1 @@
-"""CV186x: a chip of the second generation, with the instructions, kernels and files of BM1684X."""
+"""CV186x and BM1688: chips of the second generation, with the instructions, kernels and files of BM1684X."""

@@ -1,4 +1,4 @@
-"""The CV186x chip definition; sources: ISA notes in README.md."""
+"""The chip definitions of CV186x and BM1688; sources: ISA notes in README.md."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tpuc.api import ChipDescription
 from tpuc_bm1684x.chip import DESCRIPTION, Bm1684x
 from tpuc_bm1684x.isa.target import Target
 
-from tpuc_bm1688.target import ACTIVATIONS, CV186X, WEIGHTS, tagged
+from tpuc_bm1688.target import ACTIVATIONS, BM1688, CV186X, WEIGHTS, tagged
 
 if TYPE_CHECKING:
     from tpuc_bm1684x.simulator import Simulator
@@ -47,3 +47,6 @@ class SecondGeneration(Bm1684x):
 
 CHIP = SecondGeneration(CV186X)
 """Sophgo CV186x: 32 lanes of 128 KiB, one core; instructions, kernels and files of BM1684X."""
+
+BM1688_CHIP = SecondGeneration(BM1688)
+"""Sophgo BM1688: two cores like the one of CV186x; files use one of them."""

@@ -1,8 +1,9 @@
-"""The parameters of CV186x; sources: ISA notes in README.md."""
+"""The parameters of CV186x and BM1688; sources: ISA notes in README.md."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 
 from tpuc_bm1684x.isa.rates import Profile, second
@@ -67,3 +68,6 @@ CV186X = Target(
     has_ends_of_roots=True,
 )
 """32 lanes of 128 KiB, one core."""
+
+BM1688 = replace(CV186X, name="bm1688", file_chip="BM1688")
+"""The same core, twice."""

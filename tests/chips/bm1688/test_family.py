@@ -1,4 +1,4 @@
-"""The second generation: its field tables, CV186x, and a made-up member of 16 lanes of the same classes."""
+"""The second generation: its field tables, CV186x and BM1688, and a made-up member of 16 lanes of the same classes."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_the_tables_of_bm1684x_are_its_own() -> None:
 
 
 @each("mode", ["f16", "int8"])
-@each("chip", ["cv186x", "narrow"])
+@each("chip", ["cv186x", "bm1688", "narrow"])
 def test_the_simulator_equals_the_evaluation(chip: str, mode: str, network: Callable[[str], Network]) -> None:
     net = network("digits")
     own = [offer("chips", "narrow", SecondGeneration(NARROW)), offer("kernels", "narrow.tpu", kernel_table(NARROW))]

@@ -1,4 +1,4 @@
-"""Networks compiled for CV186x: evaluation, simulator and the vendor's runtime give the same numbers."""
+"""Networks compiled for CV186x and BM1688: evaluation, simulator and the vendor's runtime give the same numbers."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from tests.models.networks import NETWORKS, Network
 
 CHIP = "cv186x"
 MODES = ("f32", "f16", "bf16", "int8", "int8-asym")
+PAIRS = [*((CHIP, mode) for mode in MODES), *(("bm1688", mode) for mode in ("f16", "int8"))]
 LARGER = (
     *(("kws", mode) for mode in MODES),
     *(("mobilenet_v1_0.25_128", "int8"), ("mobilenet_v2_quant", "int8-asym"), ("blazeface", "f16")),
@@ -33,13 +34,13 @@ def _bits(arrays: Mapping[str, NDArray[Any]]) -> dict[str, bytes]:
     return {name: np.ascontiguousarray(array).tobytes() for name, array in arrays.items()}
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(("chip", "mode"), PAIRS)
 @pytest.mark.parametrize("name", NETWORKS)
 def test_the_vendors_runtime_equals_the_evaluation(
-    name: str, mode: str, network: Callable[[str], Network], run_file: RunFile, tmp_path: Path
+    name: str, chip: str, mode: str, network: Callable[[str], Network], run_file: RunFile, tmp_path: Path
 ) -> None:
     net = network(name)
-    session = Session(chip=CHIP, quantize=mode)
+    session = Session(chip=chip, quantize=mode)
     final, data = build_exposed(session, net.module, net.table if mode.startswith("int8") else None)
     inputs = net.inputs(3)
     path = tmp_path / f"{name}.bmodel"
