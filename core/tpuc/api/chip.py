@@ -68,7 +68,7 @@ class ChipDescription:
     `least_divisor`: the smallest magnitude by which its floats divide, 0 where denormal numbers count.
     `frame_alignment`: of camera images, None where files cannot take them. `processor_hz`: of the runtime's functions.
     `support`: the generated file that lists the op forms compiled for the chip, if there is one.
-    `cores` run commands side by side, each with its own engines; `tpuc.machine.units` defines their waits.
+    `cores` run commands side by side, each with its own engines; `tpuc.machine.cores` defines how.
     `keeps_state`: a loaded file keeps state between runs, as `tpuc.ir.state` defines it.
     `families` names chips whose tables apply where this one has no cell; `lowering_families` is the subset whose
     lowerings apply.

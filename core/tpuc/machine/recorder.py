@@ -1,10 +1,11 @@
-"""Record instructions in program order and derive the minimal wait ids."""
+"""Record instructions in program order, and derive the minimal wait ids."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tpuc.machine.instruction import Command, Instruction
+from tpuc.machine.instruction import Command, Engine, Instruction
+from tpuc.machine.simulation import DecodedStreams
 from tpuc.machine.touched import Touched
 
 
@@ -13,6 +14,11 @@ class Recorder:
 
     def __init__(self) -> None:
         self.instructions: list[Instruction] = []
+        self.starts: list[tuple[int, int]] = []
+
+    def begin(self, core: int) -> None:
+        """Let a core execute what follows: core 0 after a full barrier, the others beside the part before."""
+        self.starts.append((len(self.instructions), core))
 
     def record(self, instruction: Instruction) -> None:
         """Append one instruction; program order defines the semantics."""
@@ -21,6 +27,16 @@ class Recorder:
     def commands(self) -> list[Command]:
         """All instructions with ids and waits, in program order."""
         return derive_waits(self.instructions)
+
+    def parts(self) -> list[DecodedStreams]:
+        """The program in the parts that `begin` made, with ids and waits."""
+        starts = [place for place, _ in self.starts[1:]]
+        parts: list[DecodedStreams] = []
+        for (start, core), end in zip(self.starts or [(0, 0)], [*starts, len(self.instructions)], strict=True):
+            commands = derive_waits(self.instructions[start:end])
+            compute, dma = ([one for one in commands if one.engine is engine] for engine in Engine)
+            parts.append(DecodedStreams(compute, dma, commands, core))
+        return parts
 
 
 def derive_waits(instructions: Iterable[Instruction]) -> list[Command]:

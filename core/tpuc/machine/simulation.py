@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tpuc.errors import HazardError, IllegalCommand, UsageError
 from tpuc.machine.hazards import Hazard, iterate_hazards
-from tpuc.machine.instruction import Command, Engine, Instruction, Region
-from tpuc.machine.timeline import Timeline, TimelineEntry, make_timeline
+from tpuc.machine.instruction import Command, Engine, Region
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,16 +24,17 @@ def show_region(region: Region) -> str:
 
 @dataclass(frozen=True)
 class DecodedStreams:
-    """Both streams between two full barriers, and one legal order of execution."""
+    """Both streams of a core between two full barriers, and one legal order of execution."""
 
     compute: Sequence[Command]
     dma: Sequence[Command]
     order: Sequence[Command]
+    core: int = 0
 
     @classmethod
-    def of(cls, compute: Sequence[Command], dma: Sequence[Command], where: str) -> DecodedStreams:
+    def of(cls, compute: Sequence[Command], dma: Sequence[Command], where: str, core: int = 0) -> DecodedStreams:
         """Streams in an order that respects all waits; raises HazardError when there is none."""
-        return cls(compute, dma, serial_order(compute, dma, where))
+        return cls(compute, dma, serial_order(compute, dma, where), core)
 
     def check(self, where: str, show: Callable[[Region], str] = show_region) -> None:
         """Raise IllegalCommand for an illegal command, HazardError for unordered conflicts.
@@ -83,20 +83,6 @@ def serial_order(
                 "ids that are never reached; lower one of the waits"
             )
     return tuple(order)
-
-
-def make_timelines(parts: Iterable[DecodedStreams], cycles_of: Callable[[Instruction], int]) -> Timeline:
-    """Parts run one after another with a full barrier between them."""
-    entries: list[TimelineEntry] = []
-    busy = dict.fromkeys(Engine, 0)
-    start = 0
-    for streams in parts:
-        part = make_timeline({Engine.COMPUTE: streams.compute, Engine.DMA: streams.dma}, cycles_of, start)
-        entries += part.entries
-        for engine in Engine:
-            busy[engine] += part.busy[engine]
-        start = part.cycles
-    return Timeline(tuple(entries), busy)
 
 
 @dataclass(frozen=True)
@@ -160,12 +146,13 @@ def _sentence(hazard: Hazard, show: Callable[[Region], str]) -> str:
         for done, engine in sides
     )
     return (
-        f"{_label(hazard.compute)} and {_label(hazard.dma)} may run at the same time and both use "
+        f"{label_of(hazard.compute)} and {label_of(hazard.dma)} may run at the same time and both use "
         f"{show(hazard.region)}: the first {first}, the second {second}; let the later one wait for the earlier one"
     )
 
 
-def _label(command: Command) -> str:
+def label_of(command: Command) -> str:
+    """A command as text."""
     return f"{command.engine.label} command {command.number} ({command.instruction.mnemonic()})"
 
 

@@ -10,11 +10,12 @@ from tpuc.machine.instruction import Command, Engine, Instruction
 
 @dataclass(frozen=True, slots=True)
 class TimelineEntry:
-    """One command with its first cycle and the first cycle after it."""
+    """One command of a core with its first cycle and the first cycle after it."""
 
     command: Command
     start: int
     end: int
+    core: int = 0
 
 
 @dataclass(frozen=True)
@@ -31,9 +32,9 @@ class Timeline:
 
 
 def make_timeline(
-    streams: dict[Engine, Sequence[Command]], cycles_of: Callable[[Instruction], int], start: int = 0
+    streams: dict[Engine, Sequence[Command]], cycles_of: Callable[[Instruction], int], start: int = 0, core: int = 0
 ) -> Timeline:
-    """Schedule both streams by their waits; raises ValueError for a deadlock."""
+    """Schedule both streams of a core by their waits; raises ValueError for a deadlock."""
     ends: dict[Engine, list[int]] = {engine: [start] for engine in Engine}
     position = dict.fromkeys(Engine, 0)
     entries: list[TimelineEntry] = []
@@ -48,7 +49,7 @@ def make_timeline(
                 duration = cycles_of(command.instruction)
                 ends[engine].append(begin + duration)
                 busy[engine] += duration
-                entries.append(TimelineEntry(command, begin, begin + duration))
+                entries.append(TimelineEntry(command, begin, begin + duration, core))
                 position[engine] += 1
                 moved = True
         if not moved:

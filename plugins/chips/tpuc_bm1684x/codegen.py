@@ -10,6 +10,7 @@ from tpuc.api import CompiledLayout, Recorder, TensorInfo, TensorType, Uniform, 
 from tpuc_bm1684x.container import BModel, Coefficients, CpuLayer, Net, Stage, SubNet, Tensor
 from tpuc_bm1684x.container import TensorType as FileType
 from tpuc_bm1684x.container.model import DEFAULT_TIME, RANK_LIMIT
+from tpuc_bm1684x.cores import encode_cores
 from tpuc_bm1684x.isa.geometry import DDR_LIMIT_BYTES
 from tpuc_bm1684x.isa.target import BM1684X, Target
 from tpuc_bm1684x.layers import layer_functions
@@ -42,6 +43,8 @@ def write_model(layout: CompiledLayout, recorder: Recorder, target: Target = BM1
     if layout.host_calls:
         calls = tuple(_calls(layout, (*inputs, *outputs)))
         subnets, recorder.instructions = divide(recorder.instructions, calls, inputs, outputs)
+    elif recorder.starts:
+        subnets = (SubNet((), inputs, outputs, cores=encode_cores(recorder.parts(), target)),)
     else:
         subnets = (SubNet((command_group(recorder.instructions, target),), inputs, outputs),)
     stage = Stage(

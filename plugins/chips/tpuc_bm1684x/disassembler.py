@@ -33,6 +33,9 @@ def _net_lines(net: Net, target: Target) -> Iterator[str]:
                 yield f"  group {index}: {group.tiu_count} compute and {group.gdma_count} DMA commands"
                 yield from _group_lines(group, target)
                 index += 1
+            for core, group in enumerate(subnet.cores):
+                yield f"  core {core}: {group.tiu_count} compute and {group.gdma_count} DMA commands"
+                yield from _group_lines(group, target)
 
 
 def _stage_lines(stage: Stage) -> Iterator[str]:

@@ -9,16 +9,15 @@ from tpuc.api import (
     CorruptFile,
     DecodedStreams,
     Engine,
-    IllegalCommand,
     Unsupported,
     UsageError,
 )
 from tpuc_chip_parts.simulator import FileSimulator, HostStep, Step, call_function
 
-from tpuc_bm1684x.container import BModel, CommandGroup, CpuLayer, Stage, SubNet, Tensor
+from tpuc_bm1684x.container import BModel, CpuLayer, Stage, SubNet, Tensor
 from tpuc_bm1684x.container.model import SubNetMode
+from tpuc_bm1684x.cores import decode_cores, decode_group
 from tpuc_bm1684x.isa.geometry import DDR_BASE, DDR_LIMIT_BYTES
-from tpuc_bm1684x.isa.stream import decode_stream
 from tpuc_bm1684x.isa.target import BM1684X, Target
 from tpuc_bm1684x.isa.types import Array
 from tpuc_bm1684x.layers import layer_function, layer_functions
@@ -137,8 +136,12 @@ def _decode_subnets(subnets: Iterable[SubNet], source: str, target: Target) -> I
             yield _decode_layer(subnet, subnet.layer, source)
             continue
         for group in subnet.groups:
-            yield _decode_group(group, f"{source}: group {index}", target)
+            where = f"{source}: group {index}"
+            streams = decode_group(group, where, target)
+            yield DecodedStreams.of(streams[Engine.COMPUTE], streams[Engine.DMA], where)
             index += 1
+        if subnet.cores:
+            yield from decode_cores(subnet.cores, source, target)
 
 
 def _decode_layer(subnet: SubNet, layer: CpuLayer, source: str) -> HostStep:
@@ -152,20 +155,6 @@ def _decode_layer(subnet: SubNet, layer: CpuLayer, source: str) -> HostStep:
     made = {tensor.name for tensor in subnet.outputs}
     inputs = tuple(tensor for tensor in subnet.inputs if tensor.name not in made)
     return HostStep(function.function, function.unpack(layer.parameters), inputs, subnet.outputs)
-
-
-def _decode_group(group: CommandGroup, where: str, target: Target) -> DecodedStreams:
-    try:
-        compute = decode_stream(Engine.COMPUTE, group.tiu, target)
-        dma = decode_stream(Engine.DMA, group.gdma, target)
-    except (CorruptFile, IllegalCommand) as error:
-        raise type(error)(f"{where}: {error}") from error
-    for name, stream, count in (("compute", compute, group.tiu_count), ("DMA", dma, group.gdma_count)):
-        if len(stream.commands) + 1 != count:
-            raise CorruptFile(
-                f"{where}: {len(stream.commands) + 1} {name} commands instead of {count}; the file is damaged"
-            )
-    return DecodedStreams.of(compute.commands, dma.commands, where)
 
 
 def _lmem_high_water(groups: Iterable[DecodedStreams], target: Target) -> int:

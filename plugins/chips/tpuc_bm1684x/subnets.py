@@ -13,7 +13,8 @@ from tpuc.api import Engine, Instruction, Region, derive_waits
 
 from tpuc_bm1684x.container import CommandGroup, CpuLayer, SubNet, Tensor
 from tpuc_bm1684x.container.model import SubNetMode
-from tpuc_bm1684x.isa import DType, Fill, encode_stream
+from tpuc_bm1684x.cores import encode_group
+from tpuc_bm1684x.isa import DType, Fill
 from tpuc_bm1684x.isa.target import BM1684X, Target
 
 
@@ -54,13 +55,7 @@ class _Part:
 def command_group(instructions: Sequence[Instruction], target: Target = BM1684X) -> CommandGroup:
     """Encode consecutive commands as the two engine streams; raises IllegalCommand when command ids would overflow."""
     commands = derive_waits(instructions)
-    counts = {engine: sum(1 for command in commands if command.engine is engine) + 1 for engine in Engine}
-    return CommandGroup(
-        encode_stream(commands, Engine.COMPUTE, target),
-        encode_stream(commands, Engine.DMA, target),
-        counts[Engine.COMPUTE],
-        counts[Engine.DMA],
-    )
+    return encode_group({engine: [one for one in commands if one.engine is engine] for engine in Engine}, target)
 
 
 def divide(

@@ -27,6 +27,7 @@ def describe(target: Target) -> ChipDescription:
         activations_base=tagged(ACTIVATIONS),
         lowering_families=(DESCRIPTION.name,),
         clock_hz=target.clock_hz,
+        cores=target.cores,
         processor_hz=1_600_000_000,  # a guess for the Cortex-A53
         support=Path(__file__).with_name("support.json"),
     )

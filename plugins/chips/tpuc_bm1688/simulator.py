@@ -36,14 +36,21 @@ class TaggedSimulator(Simulator):
         machine = Machine(0, self.target)
         machine.tagged = [np.zeros(size, np.uint8) for size in sizes]
         machine.tagged[WEIGHTS] = self._stored_weights().copy()
+        self._cores = [machine, *(Machine(0, self.target) for _ in range(1, self.target.cores))]
+        for core in self._cores:
+            core.tagged = machine.tagged
         return machine
+
+    def _core(self, core: int) -> Machine:
+        return self._cores[core]
 
     def _stored_weights(self) -> Array:
         stored = self.stage.coefficients
         return np.frombuffer(b"" if stored is None else stored.data, np.uint8)
 
     def _reset(self) -> None:
-        self.machine.reset(self._lmem_bytes)
+        for core in self._cores:
+            core.reset(self._lmem_bytes)
         for tag, memory in enumerate(self.machine.tagged):
             if tag != WEIGHTS:
                 memory[:] = 0

@@ -69,5 +69,5 @@ CV186X = Target(
 )
 """32 lanes of 128 KiB, one core."""
 
-BM1688 = replace(CV186X, name="bm1688", file_chip="BM1688")
+BM1688 = replace(CV186X, name="bm1688", file_chip="BM1688", cores=2, shared_profile="shared")
 """The same core, twice."""

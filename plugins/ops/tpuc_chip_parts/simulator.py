@@ -18,6 +18,7 @@ from tpuc.api import (
     HostCall,
     Region,
     StoredInput,
+    check_cores,
     show_region,
     stored_inputs,
 )
@@ -50,6 +51,9 @@ class FileSimulator(ABC):
 
     part_name: ClassVar[str]
     """The word in messages for the commands between two full barriers."""
+
+    shared_spaces: ClassVar[tuple[str, ...]] = ("ddr",)
+    """The memory spaces that all cores of the chip have in common."""
 
     steps: Sequence[Step]
     """The parts on the chip and the functions on the host processor, in order."""
@@ -97,6 +101,7 @@ class FileSimulator(ABC):
             return
         for index, part in enumerate(self.parts):
             part.check(self._where(index), self.show)
+        check_cores(self.parts, self.shared_spaces, self.source)
         self._checked = True
 
     def run(self, inputs: Mapping[str, Array], *, check: bool = True, watch: Watcher | None = None) -> dict[str, Array]:
@@ -136,7 +141,11 @@ class FileSimulator(ABC):
             self.tensor(tensor)[...] = result.reshape(tensor.shape)
 
     def _run_part(self, index: int, part: DecodedStreams, watch: Watcher | None) -> None:
-        part.run(self.machine, self._where(index), partial(watch, index) if watch is not None else None)
+        part.run(self._core(part.core), self._where(index), partial(watch, index) if watch is not None else None)
+
+    def _core(self, core: int) -> Any:
+        """Return the machine of a core; overridden for chips with several."""
+        return self.machine
 
     def _put_inputs(self, inputs: Mapping[str, Array]) -> None:
         wanted = [

@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
 import pytest
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
-from tpuc.api import Engine
+from tpuc.api import Engine, stretches
 from tpuc_bm1684x.container import BModel
 from tpuc_bm1684x.isa.stream import decode_stream, encode_stream
+from tpuc_bm1684x.simulator import Simulator
 from tpuc_bm1688.simulator import simulator_of
 from tpuc_bm1688.target import BM1688, CV186X
 
@@ -22,7 +22,10 @@ from tests.interop.bm1688.conftest import RunFile
 
 PEER = Path(os.environ.get("PEER") or Path.home() / ".cache" / "tpuc-peer")
 TARGETS = {target.name: target for target in (CV186X, BM1688)}
-CASES = [(chip, mode) for chip in TARGETS for mode in ("F32", "F16", "BF16", "INT8")]
+MODES = ("F32", "F16", "BF16", "INT8")
+CASES = [
+    (chip, mode, cores) for chip, target in TARGETS.items() for mode in MODES for cores in range(1, target.cores + 1)
+]
 
 pytestmark = pytest.mark.interop
 
@@ -85,13 +88,13 @@ def _sample() -> NDArray[np.float32]:
     return np.random.default_rng(1).standard_normal((1, 3, 16, 16)).astype(np.float32)
 
 
-@pytest.mark.parametrize(("chip", "mode"), CASES)
-def test_commands_encode_to_the_same_bytes(chip: str, mode: str, folder: Path, run_file: RunFile) -> None:
-    name = f"{chip}_{mode}.bmodel"
-    table = ("--calibration_table", "table") if mode == "INT8" else ()
-    _vendor(
-        "model_deploy", "--mlir", "small.mlir", "--quantize", mode, "--chip", chip, *table, "--model", name, cwd=folder
-    )
+@pytest.mark.parametrize(("chip", "mode", "cores"), CASES)
+def test_commands_encode_to_the_same_bytes(chip: str, mode: str, cores: int, folder: Path, run_file: RunFile) -> None:
+    name = f"{chip}_{mode}_{cores}.bmodel"
+    options = {"mlir": "small.mlir", "quantize": mode, "chip": chip, "num_core": str(cores), "model": name}
+    if mode == "INT8":
+        options["calibration_table"] = "table"
+    _vendor("model_deploy", *(word for key, value in options.items() for word in (f"--{key}", value)), cwd=folder)
     data = (folder / name).read_bytes()
     target = TARGETS[chip]
     model = BModel.from_bytes(data, target.file_chip)
@@ -102,12 +105,14 @@ def test_commands_encode_to_the_same_bytes(chip: str, mode: str, folder: Path, r
             commands = decode_stream(engine, stream, target).commands
             assert not [one for one in commands if getattr(one.instruction, "problem", "")]
             assert encode_stream(commands, engine, target) == stream
-    theirs = run_file(folder / name, {"x": _sample()})
-    assert {key: value.tobytes() for key, value in _simulated(model, chip).items()} == {
-        key: value.tobytes() for key, value in theirs.items()
-    }
+    theirs = {key: value.tobytes() for key, value in run_file(folder / name, {"x": _sample()}).items()}
+    simulator = simulator_of(target)(model)
+    assert _outputs(simulator) == theirs
+    simulator.steps = tuple(part for stretch in stretches(simulator.parts) for part in reversed(stretch))
+    assert _outputs(simulator) == theirs, "the second core before the first"
+    if cores > 1 and mode != "F32":
+        assert {part.core for part in simulator.parts} == {0, 1}
 
 
-def _simulated(model: BModel, chip: str) -> dict[str, Any]:
-    """The outputs of a file."""
-    return simulator_of(TARGETS[chip])(model).run({"x": _sample()})
+def _outputs(simulator: Simulator) -> dict[str, bytes]:
+    return {key: value.tobytes() for key, value in simulator.run({"x": _sample()}).items()}

@@ -114,13 +114,16 @@ class CpuLayer:
 
 @dataclass(frozen=True)
 class SubNet:
-    """Part of a net. A TPU subnet runs its command groups in order; a CPU subnet has one layer."""
+    """Part of a net. A TPU subnet runs its command groups in order, or one group of each core beside the others; a CPU
+    subnet has one layer.
+    """
 
     groups: tuple[CommandGroup, ...]
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
     mode: SubNetMode = SubNetMode.TPU
     layer: CpuLayer | None = None
+    cores: tuple[CommandGroup, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -146,7 +149,7 @@ class Stage:
     @property
     def groups(self) -> tuple[CommandGroup, ...]:
         """The command groups of all subnets, in order."""
-        return tuple(group for subnet in self.subnets for group in subnet.groups)
+        return tuple(group for subnet in self.subnets for group in (*subnet.groups, *subnet.cores))
 
 
 @dataclass(frozen=True)
@@ -269,7 +272,7 @@ def _stage_record(stage: Stage, area: _BinaryArea) -> Record:
         "cmd_group": [group for subnet in subnets for group in subnet["cmd_group"]],
         "sub_net": subnets,
         "ctx_sizes": [stage.context_bytes],
-        "core_num": 1,
+        "core_num": max([1, *(len(subnet.cores) for subnet in stage.subnets)]),
     }
     if stage.io_bytes:
         record |= {"io_addr": stage.io_address, "io_size": stage.io_bytes}
@@ -297,8 +300,10 @@ def _subnet_record(subnet: SubNet, index: int, count: int, ends: Mapping[str, Re
         "is_dynamic": 0,
         "id": index,
         "next_subnet_ids": [index + 1 if index + 1 < count else -1],
-        "run_core": 1,
+        "run_core": max(1, len(subnet.cores)),
     }
+    if subnet.cores:
+        record["core_commands"] = [{"gdma_tiu_commands": [_group_record(group, area)]} for group in subnet.cores]
     if subnet.layer is not None:
         record["cpu_param"] = [_layer_record(subnet.layer, area)]
     return record
@@ -398,7 +403,15 @@ def _read_subnet(record: Record, area: memoryview) -> SubNet:
         _read_tensors(record.get("output_tensor", [])),
         SubNetMode(mode),
         _read_layer(record, area) if mode == SubNetMode.CPU else None,
+        tuple(_read_core(item, area) for item in record.get("core_commands", [])),
     )
+
+
+def _read_core(record: Record, area: memoryview) -> CommandGroup:
+    groups = record.get("gdma_tiu_commands", [])
+    if len(groups) != 1:
+        raise Unsupported(f"bmodel: a core with {len(groups)} groups of commands instead of one; compile it statically")
+    return _read_group(groups[0], area)
 
 
 def _read_layer(record: Record, area: memoryview) -> CpuLayer:

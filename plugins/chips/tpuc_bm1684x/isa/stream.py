@@ -24,7 +24,7 @@ from tpuc_bm1684x.isa.pool import PoolOrDepthwise
 from tpuc_bm1684x.isa.requantize import Requantize
 from tpuc_bm1684x.isa.select import CompareSelect
 from tpuc_bm1684x.isa.special import ScaleBias, SpecialFunction
-from tpuc_bm1684x.isa.system import EndCompute, EndDma, RawCommand, WriteRegisters
+from tpuc_bm1684x.isa.system import ComputeMessage, DmaMessage, EndCompute, EndDma, RawCommand, WriteRegisters
 from tpuc_bm1684x.isa.tables import CommandTable, identify
 from tpuc_bm1684x.isa.target import BM1684X, Target
 
@@ -54,13 +54,17 @@ _LONG = {name[1:]: cls for name, cls in _BY_TABLE.items()}
 _TENSOR = {0: TensorCopy, 1: TransposeNC, 3: ChannelBroadcast}
 
 
-def _class_of(table: CommandTable, fields: Fields) -> type[Bm1684xInstruction] | None:
+def _class_of(table: CommandTable, fields: Fields, target: Target) -> type[Bm1684xInstruction] | None:
     special = fields.get(table.sub, 0)
     match table.name:
+        case "SYSID" if special in (8, 9) and target.cores > 1:
+            return ComputeMessage
         case "SYSID":
             return EndCompute if special == 31 else None
         case "SYS_TR_ACC":
             return WriteRegisters
+        case "sDMA_sys" if special in (3, 4) and target.cores > 1:
+            return DmaMessage
         case "sDMA_sys":
             return EndDma if special == 0 else None
         case "DMA_tensor":
@@ -81,7 +85,7 @@ def _class_of(table: CommandTable, fields: Fields) -> type[Bm1684xInstruction] |
 
 def decode_fields(table: CommandTable, fields: Fields, target: Target = BM1684X) -> Any1684x:
     """The instruction for unpacked fields; a RawCommand when no class represents them."""
-    cls = _class_of(table, fields)
+    cls = _class_of(table, fields, target)
     if cls is None:
         return RawCommand.of(table, fields, target=target)
     try:

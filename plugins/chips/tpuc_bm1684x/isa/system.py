@@ -1,4 +1,4 @@
-"""End commands, and commands that the tables list but no class models."""
+"""End commands, messages between cores, and commands that the tables list but no class models."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from tpuc_bm1684x.isa.tables import CommandTable
 from tpuc_bm1684x.isa.target import BM1684X, Target
 
 _WORD = 0xFFFFFFFF
+MOST_IDS = 128
 
 
 class _Registers(FieldCodec):
@@ -58,8 +59,8 @@ class WriteRegisters(ComputeInstruction):
         machine.registers.update({number: value & _WORD for number, value in self.values})
 
 
-class _End:
-    """Base of both end commands, which have no effect."""
+class _Idle:
+    """Base of commands that change nothing in memory."""
 
     def reads(self) -> Sequence[Region]:
         return []
@@ -72,7 +73,7 @@ class _End:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EndCompute(_End, ComputeInstruction):
+class EndCompute(_Idle, ComputeInstruction):
     """End of the compute stream (SYS, sub-opcode 31)."""
 
     table_name = "SYSID"
@@ -81,12 +82,57 @@ class EndCompute(_End, ComputeInstruction):
 
 
 @dataclass(frozen=True, kw_only=True)
-class EndDma(_End, DmaInstruction):
+class EndDma(_Idle, DmaInstruction):
     """End of the DMA stream (DMA_sys)."""
 
     table_name = "sDMA_sys"
     stem = "dma.end"
     encoding = Encoding()
+
+
+@dataclass(frozen=True)
+class _MessageFields(FieldCodec):
+    """Codec of a message: the field with id and count, where the count begins, and the codes of sending and waiting."""
+
+    name: str
+    count_bit: int
+    codes: tuple[int, int]
+
+    def write(self, instruction: Any, fields: dict[str, int]) -> None:
+        fields[self.name] = instruction.identifier | instruction.count << self.count_bit
+        fields[instruction.bit_layout.sub] = self.codes[0 if instruction.is_send else 1]
+
+    def read(self, draft: Draft, fields: Fields) -> None:
+        value = fields[self.name]
+        draft.__dict__["identifier"] = value & MOST_IDS - 1
+        draft.__dict__["count"] = value >> self.count_bit & MOST_IDS - 1
+        draft.__dict__["is_send"] = fields[draft.bit_layout.sub] == self.codes[0]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComputeMessage(_Idle, ComputeInstruction):
+    """Send a message to all cores, or wait until it has been sent `count` times (SYS, sub-opcodes 8 and 9)."""
+
+    table_name = "SYSID"
+    stem = "sys.message"
+    encoding = Encoding(_MessageFields("imm", 16, (8, 9)))
+
+    identifier: int
+    count: int
+    is_send: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class DmaMessage(_Idle, DmaInstruction):
+    """The same for the DMA engine (DMA_sys, 3 and 4)."""
+
+    table_name = "sDMA_sys"
+    stem = "dma.message"
+    encoding = Encoding(_MessageFields("constant_value", 8, (3, 4)))
+
+    identifier: int
+    count: int
+    is_send: bool
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,9 @@ class Target:
 
     `file_chip`: its name in files. `address_modes`: those of its files that are simulated.
 
-    `profiles`: the timing models, the default first.
+    `profiles`: the timing models, the default first. `shared_profile`: the one for work beside other cores.
+
+    `cores`: with engines, local and static memory of their own; DDR is common.
 
     `has_ids`: commands carry their number; without it the engines count. `states_signs`: a field states whether an
     integer result is signed; otherwise it follows from the operands. `has_registers`: parameters beyond the fields of a
@@ -66,6 +68,8 @@ class Target:
     ddr_base: int
     ddr_end: int
     profiles: Mapping[str, Profile]
+    cores: int = 1
+    shared_profile: str = ""
     ddr_tags: int = 0
     file_chip: str = "BM1684X"
     address_modes: tuple[int, ...] = (0, 1)
