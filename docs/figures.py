@@ -1,7 +1,8 @@
 """Measured figures for README and the page on them: tables and a picture, from committed results alone.
 
 Cycles are those of benchmarks/figures.json, beside what the vendor's compiler takes by the same timing model
-(benchmarks/traffic.py). Accuracy is what tests/models asserts of us and has measured of the vendor's compiler.
+(benchmarks/traffic.py); for networks that nothing was tuned for, both are in benchmarks/untuned.json. Accuracy is what
+tests/models asserts of us and has measured of the vendor's compiler.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import models
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from benchmarks import untuned  # noqa: E402  # they lie beside this folder
 from benchmarks.install import RESULTS as INSTALLED  # noqa: E402  # they lie beside this folder
 from benchmarks.traffic import FIGURES, VENDOR  # noqa: E402  # they lie beside this folder
 from tests.models.accuracy import FLOORS  # noqa: E402  # they lie beside this folder
@@ -96,6 +98,9 @@ def short_table() -> Iterator[str]:
     yield ""
     told = f"{mean:.2f} of the vendor's cycles ({worst:.2f} at worst)"
     yield f"Geometric mean over the {len(both)} networks measured with both: {told}."
+    others = untuned.ratios("int8")
+    told = f"{untuned.mean([*others.values()]):.2f} ({max(others.values()):.2f} at worst)"
+    yield f"Over {len(others)} small networks of types that the planner was not tuned for: {told}."
     yield ""
     yield from installed()
 
@@ -126,6 +131,21 @@ def page() -> Iterator[str]:
         for name, (mine, theirs) in pairs(cell).items():
             yield f"| {name} | {mine:,} | {theirs:,} | {mine / theirs:.2f} |"
         yield from ("", f"Geometric mean of the ratios: {mean_ratio(cell):.2f}.")
+    yield from ("", "## Known and untuned networks on BM1684X", "")
+    yield from known_and_untuned()
+    yield from ("", *untuned.table())
+
+
+def known_and_untuned() -> Iterator[str]:
+    """Means and worst rows of the networks above beside those of types that the planner was not tuned for."""
+    yield "| networks | mode | number | over the vendor's cycles | worst | four samples over four times one | worst |"
+    yield "|---|---|--:|--:|--:|--:|--:|"
+    for mode in untuned.MODES:
+        known = [mine / theirs for mine, theirs in pairs(f"{CHIP} {mode}").values()]
+        yield f"| known | {mode} | {len(known)} | {untuned.mean(known):.2f} | {max(known):.2f} | | |"
+        ratios, fours = untuned.ratios(mode), untuned.fours(mode)
+        own, four = (f"{untuned.mean([*of.values()]):.2f} | {max(of.values()):.2f}" for of in (ratios, fours))
+        yield f"| untuned | {mode} | {len(ratios)} | {own} | {four} |"
 
 
 def picture() -> str:
