@@ -88,6 +88,9 @@ class Batch:
     """The operations of a module by what they compute: single images (`apart`), all together (`late`), or neither.
 
     `joined`: the results for single images that the late operations read or that the module returns.
+
+    Images lie one after the other in a value, along its first axis of more than one element. Each may have several
+    elements there: rows of tokens, heads, windows, or the pictures of a video.
     """
 
     def __init__(self, module: Module, count: int) -> None:
@@ -98,7 +101,7 @@ class Batch:
         self.late: dict[Operation, None] = {}
         for operation in module.main.operations[:-1]:
             makers = [operand.defining for operand in operation.operands]
-            own = [maker in self.apart for maker in makers]
+            own = [maker in self.apart for maker in makers]  # holds a part for every image
             if not operation.operands:
                 continue
             is_apart = any(own) and not any(maker in self.late for maker in makers) and not operation.regions
@@ -119,11 +122,11 @@ class Batch:
         for operation in reversed(self.late):
             twins[operation].erase()
         for argument in module.main.inputs:
-            argument.type = _of_one(argument.type)
+            argument.type = _of_one(argument.type, self.count)
         for operation, op in self.apart.items():
             twins[operation].op = op
             for result in twins[operation].results:
-                result.type = _of_one(result.type)
+                result.type = _of_one(result.type, self.count)
         module.main.update_type()
         return module
 
@@ -172,7 +175,8 @@ class Batch:
         taken = _shared(one.operations, single, aliases)
         joins: list[Operation] = []
         for value, part in zip(self.joined, one.outputs, strict=True):
-            join = Operation(tpu.Concat(axis=0), [of[part] for of in known], (value.type,), Location((value.name,)))
+            concat = tpu.Concat(axis=_axis_of(value.tensor))
+            join = Operation(concat, [of[part] for of in known], (value.type,), Location((value.name,)))
             plans[join] = _join_plan(part, aliases.root(part), taken, self.count)
             values[value].replace_with(join.result)
             joins.append(join)
@@ -242,8 +246,14 @@ def _shared(operations: Sequence[Operation], plan: Plan, aliases: AliasSets) -> 
     return found
 
 
-def _of_one(type_: Any) -> Any:
-    return type_.with_shape((1, *type_.dims[1:]))
+def _axis_of(type_: TensorType) -> int:
+    """Return the axis along which images lie one after the other: the first one of more than one element."""
+    return next((axis for axis, extent in enumerate(type_.dims) if extent != 1), 0)
+
+
+def _of_one(type_: Any, count: int) -> Any:
+    axis, dims = _axis_of(type_), type_.dims
+    return type_.with_shape((*dims[:axis], dims[axis] // count, *dims[axis + 1 :]))
 
 
 def _op_of_one(module: Module, operation: Operation, own: Sequence[bool], count: int) -> Op | None:
@@ -252,42 +262,55 @@ def _op_of_one(module: Module, operation: Operation, own: Sequence[bool], count:
     """
     op, whole = operation.op, operation.node()
     parts = [type_ for type_, is_own in zip(whole.operand_types, own, strict=True) if is_own]
-    if any(type_.dims[:1] != (count,) for type_ in (*parts, *whole.result_types)):
+    if any(not type_.shape or type_.dims[_axis_of(type_)] % count for type_ in (*parts, *whole.result_types)):
         return None
     if isinstance(op, NetworkInput):
-        return op
-    if isinstance(op, RowByRow):
+        return op if _axis_of(whole.result_type) == 0 else None
+    if isinstance(op, RowByRow) and not any(map(_axis_of, (*parts, whole.result_type))):
         return op if own[0] and not any(own[1:]) else None
     if isinstance(op, Elementwise):
-        rank, pairs = whole.result_type.rank, zip(whole.operand_types, own, strict=True)
-        fits = all(x.rank == rank if is_own else x.rank < rank or x.dims[0] == 1 for x, is_own in pairs)
-        return op if fits else None
+        return op if _fits(whole, own) else None
     if sum(type_.size for type_ in (*parts, *whole.result_types)) > _MOST_ELEMENTS * count:
         return None
-    operands = [_of_one(x) if is_own else x for x, is_own in zip(whole.operand_types, own, strict=True)]
-    one = replace(whole, operand_types=tuple(operands), result_types=tuple(map(_of_one, whole.result_types)))
+    operands = [_of_one(x, count) if is_own else x for x, is_own in zip(whole.operand_types, own, strict=True)]
+    results = tuple(_of_one(type_, count) for type_ in whole.result_types)
+    one = replace(whole, operand_types=tuple(operands), result_types=results)
     random = np.random.default_rng(0)
     constants = [module.constant(operand) for operand in operation.operands]
     pairs = zip(whole.operand_types, constants, strict=True)
     arrays = [_random(type_, random) if known is None else known for type_, known in pairs]
-    found = (replace(one, op=variant) for variant in _variants(op, count))
-    return next((node.op for node in found if _computes_alike(node, whole, own, arrays)), None)
+    found = (replace(one, op=variant) for variant in _variants(op, (*whole.result_types, *parts), count))
+    return next((node.op for node in found if _computes_alike(node, whole, own, arrays, count)), None)
 
 
-def _variants(op: Any, count: int) -> Iterator[Op]:
-    """Yield the op, and the op whose stated extents are those of one image."""
+def _fits(whole: Node, own: Sequence[bool]) -> bool:
+    """True if an elementwise op has the images of its operands where the result has them, and repeats all others."""
+    rank, axis = whole.result_type.rank, _axis_of(whole.result_type)
+    for type_, is_own in zip(whole.operand_types, own, strict=True):
+        place = axis - rank + type_.rank
+        if is_own and (place != axis or _axis_of(type_) != axis):
+            return False
+        if not is_own and place >= 0 and type_.dims[place] != 1:
+            return False
+    return True
+
+
+def _variants(op: Any, types: Sequence[TensorType], count: int) -> Iterator[Op]:
+    """Yield the op, and the op whose stated extents are those of one image. `types`: those that have all images."""
     yield op
-    stated: dict[str, Any] = {field.name: getattr(op, field.name) for field in fields(op)}
-    changed: dict[str, Any] = {
-        name: (1, *stated[name][1:])
-        for name in stated
-        if isinstance(stated[name], tuple) and stated[name][:1] == (count,)
-    }
+    changed: dict[str, Any] = {}
+    for field in fields(op):
+        stated: Any = getattr(op, field.name)
+        for type_ in types if type(stated) is tuple else ():
+            axis = _axis_of(type_)
+            if len(stated) == type_.rank and stated[axis] == type_.dims[axis]:
+                changed[field.name] = (*stated[:axis], stated[axis] // count, *stated[axis + 1 :])
+                break
     if changed:
         yield replace(op, **changed)
 
 
-def _computes_alike(one: Node, whole: Node, own: Sequence[bool], arrays: Sequence[Array]) -> bool:
+def _computes_alike(one: Node, whole: Node, own: Sequence[bool], arrays: Sequence[Array], count: int) -> bool:
     """True if an op gives the results for every image that the whole one gives."""
     try:
         inferred = one.op.infer(one.operand_types)
@@ -295,16 +318,27 @@ def _computes_alike(one: Node, whole: Node, own: Sequence[bool], arrays: Sequenc
             return False
         with np.errstate(all="ignore"):
             wanted = whole.op.evaluate(whole, arrays)
-            for index in range(whole.result_type.dims[0]):
-                image = slice(index, index + 1)
-                some = [array[image] if is_own else array for array, is_own in zip(arrays, own, strict=True)]
-                for found, every in zip(one.op.evaluate(one, some), wanted, strict=True):
-                    pair = (np.asarray(array, np.float64) for array in (found, every[image]))
+            for image in range(count):
+                some = [
+                    _part(array, type_, image, count) if is_own else array
+                    for array, type_, is_own in zip(arrays, whole.operand_types, own, strict=True)
+                ]
+                found = one.op.evaluate(one, some)
+                for result, every, type_ in zip(found, wanted, whole.result_types, strict=True):
+                    part = _part(every, type_, image, count)
+                    pair = (np.asarray(array, np.float64) for array in (result, part))
                     if not np.allclose(*pair, rtol=_NEAR, atol=_NEAR, equal_nan=True):
                         return False
     except (ArithmeticError, AssertionError, LookupError, NotImplementedError, TypeError, ValueError):
         return False  # ops state what they need in many ways
     return True
+
+
+def _part(array: Array, type_: TensorType, image: int, count: int) -> Array:
+    """Return the part of an image."""
+    axis = _axis_of(type_)
+    extent = type_.dims[axis] // count
+    return array[(slice(None),) * axis + (slice(image * extent, (image + 1) * extent),)]
 
 
 def _random(type_: TensorType, random: np.random.Generator) -> Array:

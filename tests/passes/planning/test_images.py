@@ -6,10 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnxruntime  # pyright: ignore[reportMissingTypeStubs]
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from tpuc.interpreter import Interpreter
 from tpuc_driver.session import Session
+from tpuc_plan import group_layers, images
+
+from benchmarks.architectures.graph import Graph
 
 pytestmark = pytest.mark.chip("bm1684x")
 
@@ -118,3 +122,41 @@ def test_networks_whose_ops_mix_what_inputs_begin_with(tmp_path: Path) -> None:
         found, wanted = session.chip.load(data).run({"x": x}), Interpreter(final).run({"x": x})
         for array, other in zip(found.values(), wanted.values(), strict=True):
             assert np.allclose(array, other, rtol=1e-2, atol=1e-2)
+
+
+def _tokens(net: Graph) -> str:
+    """Norms of tokens in one matrix, attention by head, windows, pictures of a video, resizing by rows."""
+    x = net.conv(net.input(3, 4, 16, 16), 24)
+    y = net.turn(net.reshape(net.resize(net.mean(x, 2, keep=False), 24, 24), 24, 576), 0, 2, 1)
+    y = net.both("Add", y, net.attention(net.norm(y), 2))
+    y = net.reshape(net.turn(net.reshape(y, 3, 8, 3, 8, 24), 0, 1, 3, 2, 4, 5), 9, 64, 24)
+    return net.node("Softmax", [net.linear(net.norm(y), 10)], axis=-1)
+
+
+def test_images_are_apart_in_matrices_of_tokens_heads_and_windows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Images lie one after the other along the first axis, however many elements each has there."""
+    late: list[str] = []
+
+    def spied(planner: Any, plan: Any, context: Any) -> Any:
+        late.extend(
+            operation.op.name for operation in images.Batch(planner.module, images.batch_of(planner.module)).late
+        )
+        return images.plan_by_images(planner, plan, context)
+
+    monkeypatch.setattr(group_layers, "plan_by_images", spied)
+    for batch in (1, 4):
+        net = Graph(batch)
+        (tmp_path / f"{batch}.onnx").write_bytes(net.model(_tokens(net)).SerializeToString())
+    _, single, cycles = _built(tmp_path / "1.onnx")
+    late.clear()
+    _, together, every = _built(tmp_path / "4.onnx")
+    assert late == []
+    assert every <= 4 * cycles
+    x = np.random.default_rng(1).standard_normal((4, 3, 4, 16, 16)).astype(np.float32)
+    (found,) = together.run({"x0": x}).values()
+    own = np.concatenate([next(iter(single.run({"x0": x[index : index + 1]}).values())) for index in range(4)])
+    assert np.array_equal(own, found)
+    engine: Any = onnxruntime.InferenceSession(str(tmp_path / "4.onnx"), providers=["CPUExecutionProvider"])
+    assert np.allclose(found, engine.run(None, {"x0": x})[0], rtol=0, atol=5e-3)
