@@ -241,12 +241,24 @@ def row_blocks(dims: Sequence[int], target: Target = BM1684X) -> View | None:
 
 
 def row_blocks_space(node: Node, target: Target = BM1684X) -> Space | None:
-    """Tile space in `row_blocks` for an op without reductions; None unless all operands have the result's extents."""
+    """Tile space in `row_blocks` for an op without reductions; None unless all operands have the result's extents, one
+    element for each of its rows, or one row for all.
+    """
     dims = node.result_type.dims
     view = row_blocks(dims, target)
-    if view is None or any(type_.dims != dims for type_ in node.operand_types):
+    if view is None:
         return None
-    return Space(lanes_of(target).parallel_axes(view.shape), (view,) * len(node.operand_types), (view,))
+    one, blocks, rows, columns = view.shape
+    known = {dims: view, (*dims[:-1], 1): View((one, blocks, rows, 1))}
+    views: list[View] = []
+    for type_ in node.operand_types:
+        if type_.size == columns == type_.dims[-1]:
+            views.append(View((1, 1, 1, columns)))
+        elif type_.dims in known:
+            views.append(known[type_.dims])
+        else:
+            return None
+    return Space(lanes_of(target).parallel_axes(view.shape), tuple(views), (view,))
 
 
 def elementwise_spaces(node: Node, target: Target = BM1684X) -> tuple[Space, ...]:

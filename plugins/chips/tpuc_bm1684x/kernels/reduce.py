@@ -22,6 +22,7 @@ from tpuc_bm1684x.kernels.common import (
     matrices_view,
     reduced_axes,
     reduced_extents,
+    row_blocks,
 )
 from tpuc_bm1684x.kernels.elementwise import arithmetic
 from tpuc_bm1684x.kernels.exponential import emit_square_root
@@ -52,7 +53,13 @@ class ReduceKernel(OfChip, TileKernel[tpu.Reduce, Bm1684xAssembler]):
         return f"at most {MAX_EXTENT} values along the axes, there are {width}" if width > MAX_EXTENT else None
 
     def kernels(self, node: Node) -> Sequence[Candidate]:
-        return in_spaces(self, (*self._spaces(node), *self._image(node)))
+        return in_spaces(self, (*self._spaces(node), *self._image(node), *self._blocks(node)))
+
+    def _blocks(self, node: Node) -> Sequence[Space]:
+        """The space of short rows in blocks."""
+        dims = node.operand_types[0].dims
+        view = row_blocks(dims, self.target) if reduced_axes(node) == [len(dims) - 1] else None
+        return () if view is None else (_space(self.lanes, view, View((*view.shape[:3], 1))),)
 
     def _image(self, node: Node) -> Sequence[Space]:
         """The space of rows of images whose channels stay in their lanes."""
