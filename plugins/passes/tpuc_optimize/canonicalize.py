@@ -50,7 +50,7 @@ class Canonicalize(Pass):
             TileBeforeBroadcast(),
             PermuteBeforeConcat(names),
             SingleWindowStride(),
-            PadIntoConv(),
+            PadIntoConv(names),
             *map(FloatOnly, self._arithmetic(names)),
         ]
         changed = remove_dead(module)
@@ -81,7 +81,7 @@ class Canonicalize(Pass):
             ProductIntoProduct(names),
             NeutralProduct(),
             ClipToRelu(),
-            ReluIntoProducer(),
+            ReluIntoProducer(names),
         ]
 
     @staticmethod

@@ -51,7 +51,7 @@ class AbsorbQuantization(Pass):
             EqualCasts(),
             ComputeIntegers(names),
             CastsBeforeMoves(names),
-            ReluIntoIntegers(),
+            ReluIntoIntegers(names),
         ]
         while apply_patterns(module, patterns, constant=top.Weight(), absent=top.None_()):
             remove_dead(module)

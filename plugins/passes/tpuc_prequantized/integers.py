@@ -71,6 +71,9 @@ class ReluIntoIntegers(Pattern):
 
     matches = (top.Relu,)
 
+    def __init__(self, names: Names) -> None:
+        self._fuse = ReluIntoProducer(names)
+
     def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
         type_ = operation.operands[0].tensor
         if not type_.is_quantized or type_.element != operation.result.tensor.element:
@@ -78,7 +81,7 @@ class ReluIntoIntegers(Pattern):
         producer = sole_producer(operation)
         if producer is None or is_output(operation.operands[0]):
             return False
-        return ReluIntoProducer().rewrite(operation, rewriter)
+        return self._fuse.rewrite(operation, rewriter)
 
 
 def _rounding_to_even(op: Op) -> Op:

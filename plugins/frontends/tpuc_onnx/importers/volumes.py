@@ -116,44 +116,52 @@ def _every(build: ImportBuilder, x: Value, axis: int, first: int, step: int, cou
 
 
 def conv_volume(node: ForeignNode, build: ImportBuilder) -> Value:
-    """Convolve volumes as images: depth slices become channels, as many as the filter is deep."""
+    """Convolve volumes as images: neighbors in depth become channels, as many as the filter is deep.
+
+    Images come first, so parts of the depth are runs of whole images, and volumes that one convolution hands to the
+    next keep this order.
+    """
     x, name, shape = build.value(node.inputs[0]), node.outputs[0], build.shape(node.outputs[0])
     outputs, inputs, *kernel = build.shape(node.inputs[1])
     window = WindowAttributes.any(node, build, tuple(kernel))
+    group = node.attributes.get("group", 1)
+    x = permute(build, x, (0, 2, 1, 3, 4), f"{name}_by_depth")
     front, back = window.pads[0], window.pads[3]
     if front or back:
-        x = build.build(top.Pad(paddings=(0, 0, front, 0, 0, 0, 0, back, 0, 0)), [x], f"{name}_padded")
-    n, c, _, h, w = x.tensor.dims
-    depth = shape[2]
+        x = build.build(top.Pad(paddings=(0, front, 0, 0, 0, 0, back, 0, 0, 0)), [x], f"{name}_padded")
+    n, _, c, h, w = x.tensor.dims
+    depth, taps = shape[2], kernel[0]
     parts = [
         reshape(
             build,
-            _every(build, x, 2, tap * window.dilations[0], window.strides[0], depth, name),
-            (n, c, 1, depth, h, w),
+            _every(build, x, 1, tap * window.dilations[0], window.strides[0], depth, name),
+            (n * depth, group, inputs, h, w),
             f"{name}_tap{tap}",
         )
-        for tap in range(kernel[0])
+        for tap in range(taps)
     ]
-    stacked = parts[0] if len(parts) == 1 else build.build(top.Concat(axis=2), parts, f"{name}_taps")
-    moved = permute(build, stacked, (0, 3, 1, 2, 4, 5), f"{name}_by_depth")
-    images = reshape(build, moved, (n * depth, c * kernel[0], h, w), f"{name}_images")
-    flat = (outputs, inputs * kernel[0], *kernel[1:])
-    array = build.constant(node.inputs[1])
-    weight = (
-        build.weight(f"{node.inputs[1]}_2d", array.reshape(flat))
-        if array is not None
-        else reshape(build, build.value(node.inputs[1]), flat, f"{node.inputs[1]}_2d")
-    )
+    stacked = parts[0] if taps == 1 else build.build(top.Concat(axis=2), parts, f"{name}_taps")
+    images = reshape(build, stacked, (n * depth, c * taps, h, w), f"{name}_images")
     op = top.Conv(
         kernel_shape=window.kernel[1:],
         strides=window.strides[1:],
         pads=(*window.pads[1:3], *window.pads[4:]),
         dilations=window.dilations[1:],
-        group=node.attributes.get("group", 1),
+        group=group,
     )
-    result = build.build(op, [images, weight, optional_value(node, build, 2)], f"{name}_2d")
+    flat = _filter_by_tap(node, build, (outputs, inputs * taps, *kernel[1:]))
+    result = build.build(op, [images, flat, optional_value(node, build, 2)], f"{name}_2d")
     volumes = reshape(build, result, (n, depth, outputs, *shape[3:]), f"{name}_volumes")
     return permute(build, volumes, (0, 2, 1, 3, 4), name)
+
+
+def _filter_by_tap(node: ForeignNode, build: ImportBuilder, flat: Shape) -> Value:
+    """Return the filter with depth taps, and the channels of each tap, as channels."""
+    name = node.inputs[1]
+    array = build.constant(name)
+    if array is not None:
+        return build.weight(f"{name}_2d", array.swapaxes(1, 2).reshape(flat))
+    return reshape(build, permute(build, build.value(name), (0, 2, 1, 3, 4), f"{name}_by_tap"), flat, f"{name}_2d")
 
 
 def conv_transpose_volume(

@@ -14,9 +14,9 @@ from tpuc_ops import top
 from tpuc_optimize.canonicalization.common import (
     Array,
     Names,
+    behind_moves,
     bypass,
     new_weight,
-    sole_producer,
 )
 from tpuc_optimize.canonicalization.masks import hides_channels
 
@@ -68,8 +68,8 @@ class NeutralNumber(Pattern):
 
 @dataclass(frozen=True)
 class AffineIntoProduct(Pattern):
-    """``(x @ w + b) * s + t`` is ``x @ (w * s) + (b * s + t)``, for convolutions and matrix products; also behind a
-    reshape that keeps the channels a dimension of their own.
+    """``(x @ w + b) * s + t`` is ``x @ (w * s) + (b * s + t)``, for convolutions and matrix products; also behind
+    permutations, and reshapes that keep the channels a dimension of their own.
     """
 
     names: Names
@@ -78,10 +78,7 @@ class AffineIntoProduct(Pattern):
     def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
         module = rewriter.module
         position = computed_operand(operation)
-        producer = None if position is None else sole_producer(operation, position)
-        reshape = producer if producer is not None and isinstance(producer.op, (top.Reshape, top.Flatten)) else None
-        if reshape is not None:
-            producer = sole_producer(reshape)
+        producer, moves = (None, []) if position is None else behind_moves(operation, position)
         if position is None or producer is None or not isinstance(producer.op, (top.Conv, top.MatMul)):
             return False
         before: Any = producer.op
@@ -90,8 +87,8 @@ class AffineIntoProduct(Pattern):
         value = operation.operands[position]
         if axis is None or matrix is None or before.do_relu or value.type != operation.result.type:
             return False
-        if reshape is not None:
-            axis = _axis_behind(producer.result.tensor.dims, axis, value.tensor.dims)
+        for move in reversed(moves):
+            axis = None if axis is None else _axis_behind(move, axis)
         if axis is None:
             return False
         affine = affine_of(operation, position, module, value.tensor.dims, axis)
@@ -115,15 +112,18 @@ class AffineIntoProduct(Pattern):
         location = operation.location
         rewriter.replace(operation, value)
         fused = dataclasses.replace(before, do_relu=after.do_relu, relu_limit=after.relu_limit)
-        if reshape is not None:
-            rewriter.change(reshape, reshape.op, location)
+        for move in moves:
+            rewriter.change(move, move.op, location)
             location = Location((self.names.new(f"{name}_product"),))
         rewriter.change(producer, fused, location)
         return True
 
 
-def _axis_behind(dims: tuple[int, ...], axis: int, reshaped: tuple[int, ...]) -> int | None:
-    """Which dimension of the reshaped value is that axis alone; None where it is split, or joined with others."""
+def _axis_behind(move: Operation, axis: int) -> int | None:
+    """Which dimension of a moved value is that axis alone; None where it is split, or joined with others."""
+    if isinstance(move.op, top.Permute):
+        return move.op.order.index(axis)
+    dims, reshaped = move.operands[0].tensor.dims, move.result.tensor.dims
     before = math.prod(dims[:axis])
     return next(
         (

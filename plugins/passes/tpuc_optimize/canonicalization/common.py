@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from tpuc.api import Constant, Module, NetworkInput, Operation, Pattern, Return, Rewriter, TensorType, Value, free_name
+from tpuc_ops import top
 from tpuc_ops.arrays import Array
 
 
@@ -30,6 +31,18 @@ def sole_producer(operation: Operation, index: int = 0) -> Operation | None:
     """The op that computes an operand without other readers; None otherwise, and for arguments."""
     value = operation.operands[index]
     return value.defining if len(value.uses) == 1 else None
+
+
+def behind_moves(operation: Operation, index: int = 0) -> tuple[Operation | None, list[Operation]]:
+    """The sole producer of an operand before reshapes and permutations without other readers, and those, the last one
+    first.
+    """
+    moves: list[Operation] = []
+    producer = sole_producer(operation, index)
+    while producer is not None and isinstance(producer.op, (top.Reshape, top.Flatten, top.Permute)):
+        moves.append(producer)
+        producer = sole_producer(producer)
+    return producer, moves
 
 
 def is_output(value: Value) -> bool:

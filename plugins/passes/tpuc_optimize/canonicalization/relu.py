@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from tpuc.api import FusesRelu, Operation, Pattern, Rewriter
+from tpuc.api import FusesRelu, Location, Operation, Pattern, Rewriter
 from tpuc_ops import top
 
-from tpuc_optimize.canonicalization.common import bypass, sole_producer
+from tpuc_optimize.canonicalization.common import Names, behind_moves, bypass
 
 LARGEST = float(np.finfo(np.float32).max)
 
@@ -29,27 +30,37 @@ class ClipToRelu(Pattern):
         return True
 
 
+@dataclass(frozen=True)
 class ReluIntoProducer(Pattern):
-    """The producer computes the relu, too, and takes its name; of two relus the lower limit stays."""
+    """The producer computes the relu, too, and takes its name; of two relus the lower limit stays. Convolutions and
+    matrix products may be reshaped and permuted in between.
+    """
 
+    names: Names
     matches = (top.Relu,)
 
     def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
-        producer = sole_producer(operation)
+        producer, moves = behind_moves(operation)
         if producer is None or len(producer.results) > 1:
             return False
         relu: top.Relu = operation.op  # pyright: ignore[reportAssignmentType]  # `matches` says so
         before: Any = producer.op
+        if moves and (not isinstance(before, (top.Conv, top.MatMul)) or moves[0].result.type != operation.result.type):
+            return False
         if isinstance(before, top.Relu):
             fused = top.Relu(lower_limit(before.relu_limit, relu.relu_limit))
         elif isinstance(before, FusesRelu):
             fused = with_relu(before, relu.relu_limit)
         else:
             return False
-        result_type = operation.result.type
-        location = operation.location
-        rewriter.replace(operation, producer.result)
-        producer.result.type = result_type
+        result_type, location = operation.result.type, operation.location
+        rewriter.replace(operation, operation.operands[0])
+        name = location.names[0]
+        for move in moves:
+            rewriter.change(move, move.op, location)
+            location = Location((self.names.new(f"{name}_product"),))
+        if not moves:
+            producer.result.type = result_type
         rewriter.change(producer, fused, location)
         return True
 

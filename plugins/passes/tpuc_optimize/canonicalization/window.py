@@ -13,31 +13,54 @@ from tpuc_ops import top
 from tpuc_optimize.canonicalization.common import Names
 
 
+@dataclass(frozen=True)
 class PadIntoConv(Pattern):
-    """Fold zero padding into a convolution. Others may still read the padded value."""
+    """Fold zero padding into a convolution, also that of a sequence which becomes an image of one row. Others may still
+    read the padded value.
+    """
 
+    names: Names
     matches = (top.Conv,)
 
     def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
-        before = operation.operands[0].defining
+        image = operation.operands[0].defining
         op: Any = operation.op
-        if before is None or not isinstance(before.op, top.Pad) or len(op.kernel_shape) != 2 or op.inserts:
+        if image is None or len(op.kernel_shape) != 2 or op.inserts:
+            return False
+        is_row = _is_row(image)
+        before = image.operands[0].defining if is_row else image
+        if before is None or not isinstance(before.op, top.Pad):
             return False
         pad = before.op
         paddings = pad.paddings
-        if pad.mode != "constant" or pad.val != 0 or len(paddings) != 8 or min(paddings) < 0:
+        if pad.mode != "constant" or pad.val != 0 or len(paddings) != (6 if is_row else 8) or min(paddings) < 0:
             return False
-        if any(paddings[index] for index in (0, 1, 4, 5)):
+        half = len(paddings) // 2
+        if any(paddings[index] for index in (0, 1, half, half + 1)):
             return False  # images or channels are added
         if before.result.tensor.element != before.operands[0].tensor.element:
             return False  # the pad also changes a scale
-        border = (*paddings[2:4], *paddings[6:8])
+        border = (0, paddings[2], 0, paddings[5]) if is_row else (*paddings[2:4], *paddings[6:8])
         pads = tuple(own + more for own, more in zip(op.pads, border, strict=True))
         if any(_surplus(op, pads)):
             return False  # what `PadBeforeConv` takes out
-        rewriter.set_operand(operation, 0, before.operands[0])
+        value = before.operands[0]
+        if is_row:
+            n, c, width = value.tensor.dims
+            row = (n, c, 1, width)
+            name = self.names.new(f"{operation.name}_row")
+            value = rewriter.build(top.Reshape(shape=row), [value], value.tensor.with_shape(row), name)
+        rewriter.set_operand(operation, 0, value)
         rewriter.change(operation, dataclasses.replace(op, pads=pads))
         return True
+
+
+def _is_row(operation: Operation) -> bool:
+    """True if the operation makes an image of one row of a sequence."""
+    if not isinstance(operation.op, top.Reshape):
+        return False
+    source, result = operation.operands[0].tensor.dims, operation.result.tensor.dims
+    return len(source) == 3 and result == (*source[:2], 1, source[2])
 
 
 def _surplus(op: top.Conv, pads: Sequence[int]) -> tuple[int, ...]:
