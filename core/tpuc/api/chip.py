@@ -69,7 +69,8 @@ class ChipDescription:
     `frame_alignment`: of camera images, None where files cannot take them. `processor_hz`: of the runtime's functions.
     `support`: the generated file that lists the op forms compiled for the chip, if there is one.
     `cores` run commands side by side, each with its own engines; `tpuc.machine.cores` defines how.
-    `keeps_state`: a loaded file keeps state between runs, as `tpuc.ir.state` defines it.
+    `keeps_state`: a loaded file keeps state between runs (`tpuc.ir.state`), in its constants, or in other memory if the
+    file has an int32 input called `reset_input`, which is 1 in the first run and 0 in later ones.
     `families` names chips whose tables apply where this one has no cell; `lowering_families` is the subset whose
     lowerings apply.
     """
@@ -97,6 +98,7 @@ class ChipDescription:
     support: Path | None = None
     cores: int = 1
     keeps_state: bool = False
+    reset_input: str = ""
 
     def quantize(self, type: TensorType, mode: str, name: str) -> TensorType:
         """The stored type of a calibrated value in an integer mode."""
@@ -144,10 +146,7 @@ class ChipDescription:
     def check_states(self, module: Module) -> None:
         """Raise Unsupported for state that the chip does not keep."""
         if states_of(module) and not self.keeps_state:
-            raise Unsupported(
-                f"{module.name}: chip '{self.name}' keeps nothing from one run to the next; compile the network "
-                "without its states, and give the outputs in question as inputs again"
-            )
+            raise Unsupported(f"{module.name}: chip '{self.name}' keeps no states; leave out --state internal")
 
     def float_type(self, type: TensorType, mode: str) -> TensorType:
         """The stored type in a float mode; f32 in the integer modes."""
@@ -292,6 +291,9 @@ class LoadedModel(ABC):
     """Named tensors in DDR other than inputs and outputs, in network order. Several may share an address in turn."""
     states: Sequence[State] = ()
     """Values that `run` keeps for the next run; they are neither `inputs` nor `outputs`."""
+
+    reset_input: TensorInfo | None = None
+    """`ChipDescription.reset_input`, if the file has it; `run` sets it."""
 
     def reset(self) -> None:
         """Clear all states to zero before the next run. Default: there are none."""

@@ -1,6 +1,4 @@
-"""Static memory planning: assign buffers to offsets in pools by their conflicts (TVM's unified static memory planning,
-USMP).
-"""
+"""Static memory planning (TVM's USMP): assign buffers to offsets in pools by their conflicts."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ class NetworkModel(LoadedModel):
         self.outputs = _stated(container.outputs, border.outputs)
         self.layers, self.inner_tensors = container.layers, container.inner_tensors
         self.is_trusted, self.ddr_spaces = container.is_trusted, container.ddr_spaces
-        self.states = container.states
+        self.states, self.reset_input = container.states, container.reset_input
 
     def run(self, inputs: Mapping[str, Array], check: bool = True) -> dict[str, Array]:
         names = {one.name: info.name for one, info in zip(self.inputs, self.container.inputs, strict=True)}

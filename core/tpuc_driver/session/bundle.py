@@ -44,6 +44,7 @@ def write_bundle(file: CompiledFile, folder: Path) -> list[str]:
         "chip": file.chip.description.name,
         "model": model,
         "inputs": [_input(info, described) for info in loaded.inputs],
+        "reset_input": None if loaded.reset_input is None else _tensor(loaded.reset_input),
         "outputs": [_tensor(info) for info in loaded.outputs],
         "postprocess": None if own.postprocess is None else asdict(own.postprocess),
         "labels": list(own.labels),

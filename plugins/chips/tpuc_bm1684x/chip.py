@@ -20,6 +20,7 @@ from tpuc.api import (
 )
 from tpuc_ops.quant.elements import byte_element
 
+from tpuc_bm1684x.isa.geometry import RESET_INPUT
 from tpuc_bm1684x.isa.target import BM1684X, Target
 from tpuc_bm1684x.lmem import Bm1684xLmem
 
@@ -40,6 +41,8 @@ DESCRIPTION = ChipDescription(
     clock_hz=1_000_000_000,  # both engines in the vendor's performance model
     processor_hz=2_300_000_000,  # eight Cortex-A53; a host on PCIe is faster
     support=Path(__file__).with_name("support.json"),
+    keeps_state=True,
+    reset_input=RESET_INPUT,
     least_divisor=2.0**-125,  # the reciprocal of less is infinite, and denormal numbers are 0
 )
 

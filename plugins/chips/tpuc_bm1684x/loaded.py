@@ -27,6 +27,8 @@ class LoadedBModel(SimulatedModel):
         inputs = [tensor_info(tensor, is_input=True) for tensor in self._simulator.inputs]
         outputs = [tensor_info(tensor, is_input=False) for tensor in self._simulator.outputs]
         super().__init__(self._simulator, inputs, outputs)
+        if self._simulator.reset_input is not None:
+            self.reset_input = tensor_info(self._simulator.reset_input, is_input=True)
 
     def reset(self) -> None:
         self._simulator.forget()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 from tpuc.api import (
@@ -17,11 +17,11 @@ from tpuc_chip_parts.simulator import FileSimulator, HostStep, Step, call_functi
 from tpuc_bm1684x.container import BModel, CpuLayer, Stage, SubNet, Tensor
 from tpuc_bm1684x.container.model import SubNetMode
 from tpuc_bm1684x.cores import decode_cores, decode_group
-from tpuc_bm1684x.isa.geometry import DDR_BASE, DDR_LIMIT_BYTES
+from tpuc_bm1684x.isa.geometry import DDR_BASE, DDR_LIMIT_BYTES, RESET_INPUT
 from tpuc_bm1684x.isa.target import BM1684X, Target
 from tpuc_bm1684x.isa.types import Array
 from tpuc_bm1684x.layers import layer_function, layer_functions
-from tpuc_bm1684x.machine import Machine
+from tpuc_bm1684x.machine import UNWRITTEN, Machine
 
 
 class Simulator(FileSimulator):
@@ -37,13 +37,17 @@ class Simulator(FileSimulator):
         self.steps = tuple(_decode_subnets(self.stage.subnets, source, self.target))
         self._lmem_bytes = _lmem_high_water(self.parts, self.target)
         super().__init__(source, self._memories(source))
-        self._weights_touched = self._writes_weights()
+        self._weights_touched, self._is_first_run = self._writes_weights(), True
 
     def _memories(self, source: str) -> Machine:
         """The memories of the chip, with the weights in DDR."""
         first, size = _ddr_extent(self.stage, source)
-        self._context = slice(self.stage.writable_address - first, size)
+        keeps = self.reset_input is not None
+        cleared = self.stage.context_address if keeps else self.stage.writable_address
+        self._context = slice(cleared - first, size)
         machine = Machine(size)
+        if keeps:  # the runtime clears nothing
+            machine.ddr[:] = UNWRITTEN & 0xFF
         if self.stage.coefficients is not None:
             start = self.stage.coefficients.address - first
             data = np.frombuffer(self.stage.coefficients.data, np.uint8)
@@ -57,7 +61,12 @@ class Simulator(FileSimulator):
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:
-        return self.stage.inputs
+        return tuple(tensor for tensor in self.stage.inputs if tensor.name != RESET_INPUT)
+
+    @property
+    def reset_input(self) -> Tensor | None:
+        """The input that `forget` and `run` set: states start again where it is 1."""
+        return next((tensor for tensor in self.stage.inputs if tensor.name == RESET_INPUT), None)
 
     @property
     def outputs(self) -> tuple[Tensor, ...]:
@@ -69,9 +78,18 @@ class Simulator(FileSimulator):
     def _reset(self) -> None:
         self.machine.reset(self._lmem_bytes)
         self.machine.ddr[self._context] = 0
-        self.forget()  # the runtime refuses commands that write to constants
+        self._load_weights()  # the runtime refuses commands that write to constants
 
     def forget(self) -> None:
+        self._is_first_run = True
+
+    def _put_inputs(self, inputs: Mapping[str, Array]) -> None:
+        super()._put_inputs(inputs)
+        if self.reset_input is not None:
+            self.tensor(self.reset_input)[...] = self._is_first_run
+        self._is_first_run = False
+
+    def _load_weights(self) -> None:
         if self._weights_touched and self.stage.coefficients is not None:
             data = np.frombuffer(self.stage.coefficients.data, np.uint8)
             self.machine.ddr[: data.size] = data

@@ -29,6 +29,7 @@ def describe(target: Target) -> ChipDescription:
         clock_hz=target.clock_hz,
         cores=target.cores,
         processor_hz=1_600_000_000,  # a guess for the Cortex-A53
+        reset_input="",
         support=Path(__file__).with_name("support.json"),
     )
 

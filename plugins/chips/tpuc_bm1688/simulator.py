@@ -54,7 +54,6 @@ class TaggedSimulator(Simulator):
         for tag, memory in enumerate(self.machine.tagged):
             if tag != WEIGHTS:
                 memory[:] = 0
-        self.forget()
 
     def forget(self) -> None:
         if self._weights_touched:

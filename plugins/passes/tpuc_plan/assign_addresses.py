@@ -27,7 +27,7 @@ from tpuc_lower.target.kernels import COEFFICIENTS, COEFFICIENTS_ADDRESS, chip_o
 
 from tpuc_plan.ddr.inplace import boundary_alone, chains, expanded
 from tpuc_plan.ddr.lifetimes import POOL, Lifetime, boundary_addresses, lifetimes, set_address
-from tpuc_plan.ddr.states import place_states, visible_ends
+from tpuc_plan.ddr.states import place_kept, place_states, resets, visible_ends
 from tpuc_plan.planners.alignment import align
 from tpuc_plan.planners.arena import buffer_list, distinct, find_planner, make_plan
 from tpuc_plan.regions.planned import PlannedFunction
@@ -71,17 +71,16 @@ class AssignAddresses(Pass):
         ends = (one.offset + align(one.size_bytes, description.ddr_alignment) for one in constants)
         planned = PlannedFunction.of(context, module)
         aliases = planned.aliases
-        states, weights_end = place_states(
-            module, aliases, base + max([len(before.data), *ends]), description.ddr_alignment
-        )
+        states, weights_end = place_states(module, aliases, base + max([len(before.data), *ends]), description)
         weights_bytes = weights_end - base
         spans = lifetimes(function, planned.tasks, aliases)
         start = base + weights_bytes if description.activations_base is None else description.activations_base
-        apart = start if module.attributes.get(ADDRESS_MODE) == StringAttr("io_alone") else None
+        is_apart = resets(module, description) or module.attributes.get(ADDRESS_MODE) == StringAttr("io_alone")
+        apart = start if is_apart else None
         boundary = boundary_addresses(itertools.chain(*visible_ends(module)), aliases, description, apart)
         if apart is not None:
             ends = (boundary[one] + align(one.tensor.size_bytes, description.ddr_alignment) for one in boundary)
-            start = max(ends, default=start)
+            start = place_kept(module, max(ends, default=start), description)
             module.attributes |= {IO_ADDRESS: IntegerAttr(apart), IO_BYTES: IntegerAttr(start - apart)}
         boundary |= states
         inner = [span for span in spans if span.value not in boundary]

@@ -34,7 +34,7 @@ from tpuc_lower.target.results import FUNCTION_PROGRAM
 
 from tpuc_plan.assign_addresses import IO_ADDRESS, IO_BYTES
 from tpuc_plan.ddr.lifetimes import address_of
-from tpuc_plan.ddr.states import record_states, visible_ends, write_first_values
+from tpuc_plan.ddr.states import record_first, record_states, reset_input, visible_ends, write_first_values
 from tpuc_plan.regions.emit import Emitter
 from tpuc_plan.regions.layers import layer_commands
 from tpuc_plan.regions.planned import PlannedFunction
@@ -76,10 +76,13 @@ class GenerateCode(Pass):
         cycles = Cycles(chip, Plan.of(module).order_profiles)
         is_test, is_quick = bool(context.options.get("is_test")), context.options.get("opt") == FIRST_FIT
         emitter = Emitter(cycles, asm, address_of, _coefficients, is_test=is_test, is_quick=is_quick)
+        record_first(module, asm, chip.description)
         emitter.run(PlannedFunction.of(context, module))
         emitted = list(zip(asm.instructions, emitter.operations, strict=True))
-        record_states(module, asm)
-        data = chip.write(module, _layout(module, context, tuple(emitter.host_calls)), asm)
+        record_states(module, asm, chip.description)
+        layout = _layout(module, context, tuple(emitter.host_calls))
+        layout = replace(layout, inputs=(*layout.inputs, *reset_input(module, chip.description)))
+        data = chip.write(module, layout, asm)
         plan = context.find(MEMORY_PLAN)
         if plan is not None:
             layers = layer_commands(module, emitted, asm.instructions)

@@ -19,6 +19,9 @@ DDR_END = 0x3_0000_0000
 DDR_LIMIT_BYTES = 1 << 32
 """Upper limit of simulated memory. Files that need more are neither written nor read."""
 
+RESET_INPUT = "reset-kept-states"
+"""Name of the input of files that keep states: 1 in the first run, 0 in later ones."""
+
 LMEM_BYTES = LANES * LANE_BYTES
 
 

@@ -97,6 +97,7 @@ def programs(
         "inputs": "\n".join(_cpp_input(one) for one in inputs),
         "outputs": "\n".join(_cpp_output(info) for info in loaded.outputs),
         "labels": "".join(f"\n    {_c_string(name)}," for name in labels),
+        "resets": "true" if loaded.reset_input is not None else "false",
     }
     python = {
         "about": "\n".join(f"# {line}" for line in about),
@@ -104,6 +105,7 @@ def programs(
         "inputs": "\n".join(_python_input(one) for one in inputs),
         "outputs": "\n".join(_python_output(info) for info in loaded.outputs),
         "labels": "".join(f"\n    {name!r}," for name in labels),
+        "resets": str(loaded.reset_input is not None),
     }
     build = {
         "sdk": runtime.folder,
