@@ -16,9 +16,10 @@ from tpuc_ops.shapes import positive_axis
 from tpuc_bm1684x.kernels.rank import LONGEST as LONGEST_ROW
 from tpuc_bm1684x.kernels.scan import longest
 from tpuc_bm1684x.lowerings.common import ALL, INTEGERS, lane_bytes
+from tpuc_bm1684x.lowerings.long_rows import parts_of, place_of_extreme
 from tpuc_bm1684x.lowerings.places import reshaped
 from tpuc_bm1684x.lowerings.reductions import reduced
-from tpuc_bm1684x.lowerings.selection import best_of
+from tpuc_bm1684x.lowerings.selection import best_of, longest_ranked
 from tpuc_bm1684x.lowerings.table import TABLE
 from tpuc_bm1684x.lowerings.turning import is_scattered, turned, turned_back
 
@@ -39,14 +40,17 @@ class ArgAny(Lowering[top.Arg]):
         (value,) = node.operands
         lowered = tpu.Arg(axis=op.axis, keepdims=op.keepdims, mode=op.mode, select_last_index=op.select_last_index)
         axis, result = positive_axis(op.axis, value.tensor.rank), node.result_type.with_element(F32)
-        if is_scattered(value, axis):
-            rows = turned(build, value, axis, node.name)
-            lowered = dataclasses.replace(lowered, axis=rows.tensor.rank - 1, keepdims=False)
+        rows = turned(build, value, axis, node.name) if is_scattered(value, axis) else value
+        axis = axis if rows is value else rows.tensor.rank - 1
+        if axis == rows.tensor.rank - 1 and (parts := parts_of(rows)) > 1:
+            results = [place_of_extreme(build, lowered, rows, result, parts, node.result_names[0])]
+        elif rows is value:
+            results = [build(lowered, [value], result, node.result_names[0])]
+        else:
+            lowered = dataclasses.replace(lowered, axis=axis, keepdims=False)
             found = result.with_shape(rows.tensor.dims[:-1]).at(None)
             places = build(lowered, [rows], found, f"{node.name}_rows")
             results = [_renamed(build, places, result.dims, node.result_names[0])]
-        else:
-            results = [build(lowered, [value], result, node.result_names[0])]
         if len(node.result_names) > 1:
             mode = "ReduceMax" if op.mode == "ArgMax" else "ReduceMin"
             extreme = tpu.Reduce(axes=(op.axis,), mode=mode, keepdims=op.keepdims)
@@ -65,8 +69,9 @@ class TopKAny(Lowering[top.TopK]):
         dims = node.operand_types[0].dims
         length = dims[positive_axis(node.op.axis, len(dims))]
         rows = math.prod(dims) // length
-        if length > LONGEST_ROW or rows > LONGEST_ROW:
-            return f"at most {LONGEST_ROW} values along the axis and as many rows, there are {length} and {rows}"
+        ranked = longest_ranked(rows, length, node.op.K)
+        if rows > LONGEST_ROW or ranked > LONGEST_ROW:
+            return f"at most {LONGEST_ROW} rows and as many values to rank in each, there are {rows} and {ranked}"
         return None
 
     def requires(self, node: LoweringNode) -> Sequence[Wants]:

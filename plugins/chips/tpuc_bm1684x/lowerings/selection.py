@@ -42,18 +42,35 @@ def best_of(build: LoweringBuilder, flat: Value, op: top.TopK, name: str, names:
     rows, length = flat.tensor.dims
     numbers = np.broadcast_to(np.arange(length, dtype=np.float32)[:, None], (rows, length, 1))
     left = _Contest(flat, build.weight("places", numbers))
-    group = math.ceil(2 * op.K / LANES) * LANES  # minimizes the work of all rounds
     turn = 0
-    while left.dims[1] > _WORTHWHILE * group and rows * math.ceil(left.dims[1] / group) <= LONGEST:
+    while (groups := _groups(rows, left.dims[1], op.K)) > 1:
         turn += 1
-        left = _round(build, left, op, group, f"{name}_round{turn}")
+        left = _round(build, left, op, groups, f"{name}_round{turn}")
     return _ranked(build, left, op, name, [f"{own}_best" for own in names])
 
 
-def _round(build: LoweringBuilder, left: _Contest, op: top.TopK, group: int, name: str) -> _Contest:
-    """Keep the K best of each group, in group order."""
-    rows, length = left.dims
+def longest_ranked(rows: int, length: int, kept: int) -> int:
+    """Return the length of the rows whose elements are all compared with each other, when all rounds are over."""
+    while (groups := _groups(rows, length, kept)) > 1:
+        length = groups * kept
+    return length
+
+
+def _groups(rows: int, length: int, kept: int) -> int:
+    """In how many groups the next round ranks each row; 1: there is no further round."""
+    group = _group(kept)
     groups = math.ceil(length / group)
+    return groups if length > _WORTHWHILE * group and rows * groups <= LONGEST else 1
+
+
+def _group(kept: int) -> int:
+    """The length of a group, which minimizes the work of all rounds."""
+    return math.ceil(2 * kept / LANES) * LANES
+
+
+def _round(build: LoweringBuilder, left: _Contest, op: top.TopK, groups: int, name: str) -> _Contest:
+    """Keep the K best of each group, in group order."""
+    rows, group = left.dims[0], _group(op.K)
     last = _least(left.values.tensor, op.largest)
     values = _lengthened(build, left.values, groups * group, last, f"{name}_values")
     places = _lengthened(build, left.places, groups * group, 0, f"{name}_places")
