@@ -16,7 +16,14 @@ from tpuc_driver.api.command import COUNT, FILE, NUMBER, POSITIVE, App, Command,
     examples=('tpuc generate FILE --prompt "Once upon a time" --tokenizer model/',),
 )
 @click.argument("file", type=FILE)
-@click.option("--prompt", required=True, metavar="TEXT", help="The text to continue.")
+@click.option(
+    "--prompt",
+    "prompts",
+    required=True,
+    multiple=True,
+    metavar="TEXT",
+    help="The text to continue; several for a file compiled with --batch.",
+)
 @click.option("--tokenizer", type=FILE, metavar="DIR", help="The model's folder; by default `config` beside the file.")
 @click.option("--chat", is_flag=True, help="Put the prompt into the model's chat template.")
 @click.option("--max-tokens", type=POSITIVE, default=64, show_default=True, help="Maximum number of tokens.")
@@ -26,11 +33,12 @@ from tpuc_driver.api.command import COUNT, FILE, NUMBER, POSITIVE, App, Command,
 @click.option("--seed", type=COUNT, default=0, show_default=True, help="Start of the random numbers.")
 @pass_app
 def command(
-    app: App, file: Path, prompt: str, tokenizer: Path | None, max_tokens: int, seed: int, **chosen: Any
+    app: App, file: Path, prompts: tuple[str, ...], tokenizer: Path | None, max_tokens: int, seed: int, **chosen: Any
 ) -> None:
     """Write text with a compiled language model, on the simulator of its chip.
 
-    Text appears token by token; then come the tokens per second that the chip is predicted to reach.
+    Text appears token by token, that of further prompts when all are complete; then come the tokens per second that the
+    chip is predicted to reach.
     """
     from tpuc_llm.generation import Sampling, generate, opened_decoder
     from tpuc_llm.text import Tokenizer
@@ -39,22 +47,25 @@ def command(
     words = Tokenizer.open(tokenizer or file.parent / "config")
     session = open_session(app)
     opened, decoder = session.opened(file), opened_decoder(session, file)
-    ids = words.chat(prompt) if chosen["chat"] else words.encode(prompt)
+    ids = [words.chat(prompt) if chosen["chat"] else words.encode(prompt) for prompt in prompts]
     sampling = Sampling(chosen["temperature"], chosen["top_k"], chosen["top_p"])
-    written: list[int] = []
-    shown = words.decode(ids)
+    shown = words.decode(ids[0])
     app.stream(visible_text(shown))
-    for token in generate(decoder, ids, max_tokens, words.ends, sampling, seed):
-        written.append(token)
-        text = words.decode([*ids, *written])
+    for number, token in generate(decoder, ids, max_tokens, words.ends, sampling, seed):
+        ids[number].append(token)
+        text = words.decode(ids[0])
         if not text.endswith("\ufffd"):  # half of a character; the next token completes it
             app.stream(visible_text(text[len(shown) :]))
             shown = text
     app.result("")
+    for others in ids[1:]:
+        app.result(visible_text(words.decode(others)))
     cycles = decoder.cycles(opened.chip.profiles)
     if cycles is not None:
         clock = opened.chip.description.clock_hz
-        first, following = (count / clock for count in cycles)
+        first, following = (
+            count * share / clock for count, share in zip(cycles, (len(ids), 1 / len(ids)), strict=True)
+        )
         app.result(
             f"predicted on {opened.chip.description.name}: first token after {first * 1000:.1f} ms, then "
             f"{1 / following:,.1f} tokens per second"

@@ -29,13 +29,13 @@ OUTPUTS = ("output_states", "k_cache", "v_cache")
 
 @dataclass(frozen=True)
 class Rotation:
-    """Cosines and sines of the positions of the tokens: [1, tokens, 1, d]."""
+    """Cosines and sines of the positions of the tokens: [sequences, tokens, 1, d]."""
 
     cosines: Value
     sines: Value
 
     def apply(self, graph: Graph, x: Value, name: str) -> Value:
-        """Rotate pairs (i, i + d / 2) of the last dimension of [1, tokens, heads, d]."""
+        """Rotate pairs (i, i + d / 2) of the last dimension of [sequences, tokens, heads, d]."""
         axis, size = x.tensor.rank - 1, x.tensor.dims[-1]
         low = graph.part(x, axis, 0, size // 2, f"{name}_low")
         high = graph.part(x, axis, size // 2, size, f"{name}_high")
@@ -45,7 +45,9 @@ class Rotation:
 
 @dataclass(frozen=True)
 class Attended:
-    """What a block computed: the states behind it, and the keys and values of its tokens [1, tokens, n, d]."""
+    """What a block computed: the states behind it, and the keys and values of its tokens: [sequences,
+    tokens, n, d].
+    """
 
     states: Value
     keys: Value
@@ -54,16 +56,17 @@ class Attended:
 
 @dataclass(frozen=True)
 class Block:
-    """One block over `tokens` tokens, in a graph; `history` are keys and values of the tokens before them."""
+    """One block over `tokens` tokens of each of `sequences`, in a graph."""
 
     graph: Graph
     shape: Shape
     weights: BlockWeights
     tokens: int
     prefix: str = ""
+    sequences: int = 1
 
     def _rotation(self, positions: Value, context: int) -> Rotation | None:
-        """Look up the tables of `context` positions by position numbers [1, tokens]; None if nothing is rotated."""
+        """Look up the tables of `context` positions by position numbers; None if nothing is rotated."""
         own = self.weights.frequencies
         frequencies = self.shape.frequencies if own is None else own
         if not len(frequencies):
@@ -72,7 +75,7 @@ class Block:
         found = [
             self.graph.reshape(
                 self.graph.rows(table, positions, f"{self.prefix}{name}"),
-                (1, self.tokens, 1, self.shape.head_size),
+                (self.sequences, self.tokens, 1, self.shape.head_size),
                 f"{self.prefix}{name}_per_token",
             )
             for name, table in zip(("cosines", "sines"), tables, strict=True)
@@ -88,8 +91,9 @@ class Block:
         history: tuple[Value, Value] | None = None,
         name_of_states: str = "",
     ) -> Attended:
-        """Append attention and MLP behind states [1, tokens, H] at positions [1, tokens] out of `context`; `mask` is
-        added to scores [1, 1, tokens, keys].
+        """Append attention and MLP behind states [sequences, tokens, H] at positions [sequences, tokens] out of
+        `context`; `mask` is added to scores [sequences, 1, tokens, keys]. `history` are keys and values of the tokens
+        before, for one token of each sequence.
         """
         graph, weights, eps, name = self.graph, self.weights, self.shape.norm_eps, self.prefix
         rotation = self._rotation(positions, context)
@@ -103,7 +107,7 @@ class Block:
         if rotation is not None:
             q = rotation.apply(graph, q, f"{name}q_rotated")
             k = rotation.apply(graph, k, f"{name}k_cache")
-        v = graph.reshape(v, (1, self.tokens, self.shape.kv_heads, self.shape.head_size), f"{name}v_cache")
+        v = graph.reshape(v, (self.sequences, self.tokens, self.shape.kv_heads, self.shape.head_size), f"{name}v_cache")
         attended = graph.linear(self._context(q, k, v, mask, history), weights.o, f"{name}o")
         x = graph.add(x, self._ended(attended, weights.attention_end_norm, "attention_end"), f"{name}attention_states")
         h = graph.norm(x, weights.mlp_norm, eps, f"{name}mlp_norm")
@@ -136,7 +140,9 @@ class Block:
         return self.graph.add(mask, found, f"{self.prefix}mask_in_window")
 
     def _heads(self, x: Value, count: int, norm: Array | None, name: str) -> Value:
-        x = self.graph.reshape(x, (1, self.tokens, count, self.shape.head_size), f"{self.prefix}{name}_heads")
+        x = self.graph.reshape(
+            x, (self.sequences, self.tokens, count, self.shape.head_size), f"{self.prefix}{name}_heads"
+        )
         if norm is None:
             return x
         return self.graph.norm(x, norm, self.shape.norm_eps, f"{self.prefix}{name}_norm")
@@ -150,11 +156,11 @@ class Block:
         return self._together(q, k, v, mask)
 
     def _with_history(self, q: Value, k: Value, v: Value, mask: Value, history: tuple[Value, Value]) -> Value:
-        """One token behind a history, which is read where it is: only scores are put together."""
+        """One token of each sequence behind a history, which is read where it is: only scores are put together."""
         graph, name, shape = self.graph, self.prefix, self.shape
         heads, group, size = shape.kv_heads, shape.group, shape.head_size
         length = history[0].tensor.dims[1]
-        q = graph.reshape(q, (1, heads, group, size), f"{name}q_rows")
+        q = graph.reshape(q, (self.sequences, heads, group, size), f"{name}q_rows")
         parts = {"history": history, "own": (k, v)}
         by_head = (0, 2, 1, 3)
         scores = [
@@ -176,7 +182,7 @@ class Block:
             for part, (_, one) in parts.items()
         ]
         context = graph.add(sums[0], sums[1], f"{name}context_rows")
-        return graph.reshape(context, (1, 1, shape.heads * size), f"{name}context")
+        return graph.reshape(context, (self.sequences, 1, shape.heads * size), f"{name}context")
 
     def _by_head(self, q: Value, k: Value, v: Value, mask: Value) -> Value:
         """One head after another: its scores stay in local memory."""
@@ -220,16 +226,16 @@ class Block:
         return graph.reshape(context, (1, tokens, shape.heads * size), f"{name}context")
 
 
-def block_inputs(shape: Shape, tokens: int, history: int) -> Mapping[str, tuple[int, ...]]:
+def block_inputs(shape: Shape, tokens: int, history: int, sequences: int = 1) -> Mapping[str, tuple[int, ...]]:
     """Return the inputs of a block network in order; with `history` rows of keys and values of tokens before."""
     keys = history + tokens if history else tokens
     inputs: dict[str, tuple[int, ...]] = {
-        "input_states": (1, tokens, shape.hidden),
-        "position_ids": (1, tokens),
-        "attention_mask": (1, 1, tokens, keys),
+        "input_states": (sequences, tokens, shape.hidden),
+        "position_ids": (sequences, tokens),
+        "attention_mask": (sequences, 1, tokens, keys),
     }
     if history:
-        past = (1, history, shape.kv_heads, shape.head_size)
+        past = (sequences, history, shape.kv_heads, shape.head_size)
         inputs |= {"history_k": past, "history_v": past}
     return inputs
 
@@ -242,15 +248,17 @@ def block_network(
     length: int,
     *,
     decode: bool,
+    sequences: int = 1,
     last_norm: Factors | None = None,
 ) -> Module:
-    """Build one block: for a prompt of `length` tokens, or to `decode` one token behind a history of `length`.
+    """Build one block: for a prompt of `length` tokens, or to `decode` one token of each sequence behind a history of
+    `length`.
 
     `last_norm`, the norm before the head, belongs to the last block.
     """
     tokens = 1 if decode else length
-    graph = Graph(source, name, block_inputs(shape, tokens, length if decode else 0), OUTPUTS)
-    block = Block(graph, shape, weights, tokens)
+    graph = Graph(source, name, block_inputs(shape, tokens, length if decode else 0, sequences), OUTPUTS)
+    block = Block(graph, shape, weights, tokens, sequences=sequences)
     given = graph.inputs
     history = (given["history_k"], given["history_v"]) if decode else None
     name_of_states = OUTPUTS[0] if last_norm is None else "block_states"
@@ -265,14 +273,14 @@ def block_network(
     return module
 
 
-def embedding_network(source: str, name: str, table: Array, tokens: int) -> Module:
-    """Build the lookup of `tokens` token ids."""
-    graph = Graph(source, name, {"input_ids": (1, tokens)}, ("input_embeds",))
+def embedding_network(source: str, name: str, table: Array, ids: tuple[int, int]) -> Module:
+    """Build the lookup of token ids of the shape `ids`."""
+    graph = Graph(source, name, {"input_ids": ids}, ("input_embeds",))
     return graph.module({"input_embeds": graph.rows(table, graph.inputs["input_ids"], "embedding")})
 
 
-def head_network(source: str, shape: Shape, head: Linear) -> Module:
-    """Build the logits of one token."""
-    graph = Graph(source, "lm_head", {"hidden_states": (1, shape.hidden)}, ("m_logits",))
+def head_network(source: str, shape: Shape, head: Linear, sequences: int) -> Module:
+    """Build the logits of one token of each sequence."""
+    graph = Graph(source, "lm_head", {"hidden_states": (sequences, shape.hidden)}, ("m_logits",))
     logits = graph.linear(graph.inputs["hidden_states"], head, "head")
     return graph.module({"m_logits": graph.capped(logits, shape.logit_cap, "capped_logits")})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,7 +27,8 @@ FEW = 2
 
 @dataclass
 class CompiledDecoder:
-    """The networks of one file, found by name; keys and values of every layer between tokens.
+    """The networks of one file, found by name; keys and values of every layer between tokens, for each of the
+    sequences whose next tokens are computed together.
 
     `load` opens a network by name, `run` simulates it. `names` are all networks of the file.
     """
@@ -37,10 +38,11 @@ class CompiledDecoder:
     run: Run
     kept: int | None = None
     """Networks that stay loaded; None: all of them."""
-    position: int = 0
-    """Tokens whose keys and values are known."""
+    positions: dict[int, int] = field(default_factory=dict[int, int])
+    """Tokens whose keys and values are known, by sequence."""
     _sizes: tuple[int, int] = (0, 0)
     """Tokens of a prompt and numbers of a state, as the first network says."""
+    _sequences: int = 0
     _loaded: dict[str, LoadedModel] = field(default_factory=dict[str, LoadedModel])
     _history: list[tuple[Array, Array]] = field(default_factory=list[tuple[Array, Array]])
 
@@ -65,21 +67,27 @@ class CompiledDecoder:
     @property
     def vocabulary(self) -> int:
         """Tokens that the model knows."""
-        return math.prod(self._network("lm_head").outputs[0].shape)
+        return math.prod(self._network("lm_head").outputs[0].shape) // self.sequences
 
-    def prefill(self, ids: Sequence[int]) -> Array:
-        """Take a prompt; return the logits behind its last token: [vocabulary].
+    @property
+    def sequences(self) -> int:
+        """Sequences whose next tokens are computed together."""
+        if not self._sequences:
+            self._sequences = math.prod(self._network("embedding_cache").inputs[0].shape)
+        return self._sequences
+
+    def prefill(self, ids: Sequence[int], sequence: int = 0) -> Array:
+        """Take the prompt of a sequence; return the logits behind its last token: [vocabulary].
 
         Raises UsageError for a prompt that is empty or longer than the file takes.
         """
-        return self._head(self._prompt(ids)[-1:])
+        return self._head(self._prompt(ids, sequence)[-1:])[0]
 
     def logits(self, ids: Sequence[int]) -> Array:
         """Take a prompt; return the logits behind each of its tokens: [tokens, vocabulary]."""
-        states = self._prompt(ids)
-        return np.stack([self._head(states[at : at + 1]) for at in range(len(ids))])
+        return self._head(self._prompt(ids, 0))
 
-    def _prompt(self, ids: Sequence[int]) -> Array:
+    def _prompt(self, ids: Sequence[int], sequence: int) -> Array:
         """Take a prompt; return the states in front of the head: [tokens, hidden]."""
         length, count = self.length, len(ids)
         if not 0 < count <= length:
@@ -93,32 +101,43 @@ class CompiledDecoder:
         allowed = np.tri(length, dtype=bool)
         mask = np.where(allowed, 0.0, MASKED)[None, None]
         positions = np.arange(length, dtype=np.int32)[None]
-        self._history = []
         for layer in range(self.layers):
-            states, keys, values = self._run(f"block_{layer}", states, positions, mask)
-            keys, values = (array.reshape(1, length, -1).copy() for array in (keys, values))
-            keys[:, count:], values[:, count:] = 0, 0
-            self._history.append((keys, values))
-        self.position = count
+            states, *found = self._run(f"block_{layer}", states, positions, mask)
+            rows = [array.reshape(length, -1) for array in found]
+            if layer == len(self._history):
+                keys, values = (np.zeros((self.sequences, *array.shape), array.dtype) for array in rows)
+                self._history.append((keys, values))
+            for kept, array in zip(self._history[layer], rows, strict=True):
+                kept[sequence, :count], kept[sequence, count:] = array[:count], 0
+        self.positions[sequence] = count
         return states.reshape(length, -1)[:count]
 
-    def step(self, token: int) -> Array:
-        """Take one more token; return the logits behind it: [vocabulary]. Raises UsageError when the file is full."""
-        length, place = self.length, self.position
-        if place >= length:
+    def step(self, tokens: Mapping[int, int]) -> Mapping[int, Array]:
+        """Take one more token of some sequences; return the logits behind each: [vocabulary].
+
+        Raises UsageError when the file is full.
+        """
+        length, places = self.length, {one: self.positions[one] for one in tokens}
+        if max(places.values()) >= length:
             raise UsageError(
                 f"the file holds {length} tokens of prompt and answer; compile it with --dim seq=N for more."
             )
-        self._check_tokens([token])
-        (states,) = self._run("embedding_cache", np.array([[token]], np.int32))
-        mask = np.where(np.arange(length + 1) < place, 0.0, MASKED)[None, None, None]
+        self._check_tokens([*tokens.values()])
+        ids, positions = (np.zeros((self.sequences, 1), np.int32) for _ in range(2))
+        for sequence, token in tokens.items():
+            ids[sequence], positions[sequence] = token, places[sequence]
+        (states,) = self._run("embedding_cache", ids)
+        mask = np.where(np.arange(length + 1) < positions, 0.0, MASKED)[:, None, None]
         mask[..., length] = 0.0
-        positions = np.array([[place]], np.int32)
-        for layer, (keys, values) in enumerate(self._history):
-            states, key, value = self._run(f"block_cache_{layer}", states, positions, mask, keys, values)
-            keys[:, place], values[:, place] = key.reshape(1, -1), value.reshape(1, -1)
-        self.position = place + 1
-        return self._head(states)
+        for layer, history in enumerate(self._history):
+            states, *found = self._run(f"block_cache_{layer}", states, positions, mask, *history)
+            for kept, array in zip(history, found, strict=True):
+                rows = array.reshape(self.sequences, -1)
+                for sequence, place in places.items():
+                    kept[sequence, place] = rows[sequence]
+        self.positions |= {sequence: place + 1 for sequence, place in places.items()}
+        logits = self._head(states.reshape(self.sequences, -1))
+        return {sequence: logits[sequence] for sequence in tokens}
 
     def cycles(self, profiles: Sequence[str]) -> tuple[int, int] | None:
         """Return predicted cycles until the first token, and of each next one; None without a timing model."""
@@ -133,8 +152,12 @@ class CompiledDecoder:
         return first, total(["embedding_cache", *(f"block_cache_{layer}" for layer in layers), "lm_head"])
 
     def _head(self, states: Array) -> Array:
-        (logits,) = self._run("lm_head", states)
-        return logits.reshape(-1).astype(np.float32)
+        """Return the logits behind states [any, hidden]: [any, vocabulary]."""
+        count, together = len(states), self.sequences
+        filled = np.zeros((-(-count // together) * together, states.shape[-1]), states.dtype)
+        filled[:count] = states
+        parts = [self._run("lm_head", filled[at : at + together])[0] for at in range(0, count, together)]
+        return np.concatenate([part.reshape(together, -1) for part in parts])[:count].astype(np.float32)
 
     def _network(self, name: str) -> LoadedModel:
         if name not in self._loaded:
@@ -158,13 +181,17 @@ class CompiledDecoder:
         if name == "embedding" and len(taken) == len(given) == 1 and 1 < taken[0] <= LONGEST:
             self._sizes = taken[0], given[0] // taken[0]
         length, hidden = self._sizes if self._sizes[0] or name == "embedding" else self._embedded()
+        sequences = self.sequences if name.startswith(("block_cache", "lm_head")) else taken[0] if taken else 0
         kept = given[-1] if given else 0
         wanted = {
             "embedding": ([length], [length * hidden]),
-            "embedding_cache": ([1], [hidden]),
-            "lm_head": ([hidden], [kept]),
+            "embedding_cache": ([sequences], [sequences * hidden]),
+            "lm_head": ([sequences * hidden], [kept]),
             "block": ([length * hidden, length, length * length], [length * hidden, kept, kept]),
-            "block_cache": ([hidden, 1, length + 1, *[length * kept] * 2], [hidden, kept, kept]),
+            "block_cache": (
+                [sequences * hidden, sequences, sequences * (length + 1), *[length * kept] * 2],
+                [sequences * hidden, kept, kept],
+            ),
         }[name.rstrip("0123456789").rstrip("_")]
         if not hidden or not kept or (taken, given) != wanted:
             raise UsageError(
@@ -221,16 +248,29 @@ class Sampling:
 
 
 def generate(
-    decoder: CompiledDecoder, prompt: Sequence[int], count: int, ends: frozenset[int], sampling: Sampling, seed: int = 0
-) -> Iterator[int]:
-    """Yield up to `count` tokens behind a prompt; one of `ends`, and a full file, end the answer."""
+    decoder: CompiledDecoder,
+    prompts: Sequence[Sequence[int]],
+    count: int,
+    ends: frozenset[int],
+    sampling: Sampling,
+    seed: int = 0,
+) -> Iterator[tuple[int, int]]:
+    """Yield up to `count` tokens behind each prompt, with its number; one of `ends`, and a full file, end an answer.
+
+    Raises UsageError for more prompts than the file takes.
+    """
+    if len(prompts) > decoder.sequences:
+        raise UsageError(
+            f"the file takes {decoder.sequences} prompts at a time, and there are {len(prompts)}; compile it with "
+            f"--batch {len(prompts)}."
+        )
     random: Any = np.random.default_rng(seed)
-    logits = decoder.prefill(prompt)
-    for number in range(count):
-        token = sampling.choose(logits, random)
-        if token in ends:
+    logits: Mapping[int, Array] = {number: decoder.prefill(prompt, number) for number, prompt in enumerate(prompts)}
+    for written in range(1, count + 1):
+        tokens = {number: sampling.choose(row, random) for number, row in logits.items()}
+        tokens = {number: token for number, token in tokens.items() if token not in ends}
+        yield from tokens.items()
+        going = {number: token for number, token in tokens.items() if decoder.positions[number] < decoder.length}
+        if written == count or not going:
             return
-        yield token
-        if number + 1 == count or decoder.position >= decoder.length:
-            return
-        logits = decoder.step(token)
+        logits = decoder.step(going)

@@ -45,6 +45,8 @@ class LanguageModel:
     length: int
     name: str
     weights: WeightChoice | None = None
+    sequences: int = 1
+    """Sequences whose next tokens are computed together."""
 
     @staticmethod
     def open(folder: Path, options: ImportOptions, registry: Any) -> LanguageModel:
@@ -62,10 +64,8 @@ class LanguageModel:
                 f"{folder}: a prompt of {length:,} tokens needs a mask of {length:,} x {length:,}; give --dim seq=N "
                 f"for at most {LONGEST:,} tokens."
             )
-        if options.batch not in (None, 1):
-            raise Unsupported(f"{folder}: --batch {options.batch}: language models are built for one sequence.")
-        name = options.model_name or whole.name
-        return dataclasses.replace(whole, length=length, name=name, weights=options.weights)
+        name, sequences = options.model_name or whole.name, options.batch or 1
+        return dataclasses.replace(whole, length=length, name=name, weights=options.weights, sequences=sequences)
 
     @staticmethod
     def described(folder: Path, registry: Any) -> LanguageModel:
@@ -150,24 +150,37 @@ class LanguageModel:
         norm = self.family.head(self.checkpoint)[0]
         for index, weights in enumerate(self.blocks()):
             last = norm if index == self.shape.layers - 1 else None
-            for decode in (False, True):
+            for decode, sequences in ((False, 1), (True, self.sequences)):
                 name = f"block_cache_{index}" if decode else f"block_{index}"
                 module = block_network(
-                    self.source, name, self.shape, weights, self.length, decode=decode, last_norm=last
+                    self.source,
+                    name,
+                    self.shape,
+                    weights,
+                    self.length,
+                    decode=decode,
+                    sequences=sequences,
+                    last_norm=last,
                 )
                 given = (MODE, "i32", *(MODE,) * (3 if decode else 1))
                 yield NetworkPart(module, given, (MODE,) * 3, f"block {index}")
-        yield NetworkPart(head_network(self.source, self.shape, self.head()[1]), (MODE,), ("f32",), "head")
+        head = head_network(self.source, self.shape, self.head()[1], self.sequences)
+        yield NetworkPart(head, (MODE,), ("f32",), "head")
 
     def _embedding_parts(self) -> Iterator[NetworkPart]:
         table = self.family.embedding(self.checkpoint)
-        for name, tokens in (("embedding", self.length), ("embedding_cache", 1)):
-            module = embedding_network(self.source, name, table, tokens)
+        for name, ids in (("embedding", (1, self.length)), ("embedding_cache", (self.sequences, 1))):
+            module = embedding_network(self.source, name, table, ids)
             yield NetworkPart(module, ("i32",), (MODE,), "embedding")
 
     def whole(self) -> Module:
         """Return one network from token ids [1, S] to logits [1, S, vocabulary]; later tokens are not seen."""
         length, shape = self.length, self.shape
+        if self.sequences != 1:
+            raise Unsupported(
+                f"{self.source}: --batch {self.sequences}: as one network, a language model takes one sequence. Leave "
+                "out the batch, or compile the model."
+            )
         graph = Graph(self.source, self.name, {"input_ids": (1, length)}, ("logits",))
         states = graph.rows(self.family.embedding(self.checkpoint), graph.inputs["input_ids"], "embedding")
         positions = graph.weight("position_ids", np.arange(length, dtype=np.float32).reshape(1, length))

@@ -58,6 +58,29 @@ def test_text_is_continued_as_the_float_model_does(tmp_path: Path) -> None:
     assert prediction.endswith(" tokens per second")
 
 
+@pytest.mark.chip("bm1684x")
+def test_several_texts_are_continued_together(tmp_path: Path) -> None:
+    """Each as it is alone; the chip reads its weights once for both."""
+    write_model(tmp_path / "model", "llama")
+    write_tokenizer(tmp_path / "model")
+    session, texts = Session(chip="bm1684x", quantize="f16"), ("w5 w7 w8", "w9")
+    alone, both = tmp_path / "1" / "m.bmodel", tmp_path / "2" / "m.bmodel"
+    session.compile(tmp_path / "model", alone, dims={"seq": 16})
+    session.compile(tmp_path / "model", both, dims={"seq": 16}, batch=2)
+    wanted = [tpuc("generate", alone, "--prompt", text, "--max-tokens", "6").stdout.splitlines() for text in texts]
+    result = tpuc("generate", both, "--prompt", texts[0], "--prompt", texts[1], "--max-tokens", "6")
+    *found, prediction = result.stdout.splitlines()
+    assert found == [text for text, _ in wanted]
+
+    def speed(line: str) -> float:
+        return float(line.split()[-4].replace(",", ""))
+
+    assert speed(prediction) > 1.3 * speed(wanted[0][1])
+    refused = tpuc("generate", alone, "--prompt", texts[0], "--prompt", texts[1])
+    assert refused.returncode == 2
+    assert "takes 1 prompts at a time, and there are 2; compile it with --batch 2" in refused.stderr
+
+
 def test_begin_tokens_and_chat_templates_are_the_models(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps({"bos_token_id": 1, "eos_token_id": [2, 4]}))
     write_tokenizer(tmp_path)
@@ -160,7 +183,7 @@ def decoder(sizes: dict[str, tuple[list[int], list[int]]]) -> CompiledDecoder:
 def test_networks_of_something_else_are_refused(name: str) -> None:
     sound = networks(4, 6, 2)
     assert decoder(sound).prefill([1, 2]).shape == (9,)
-    assert len([*generate(decoder(sound), [1, 2], 9, frozenset(), Sampling())]) == 3
+    assert len([*generate(decoder(sound), [[1, 2]], 9, frozenset(), Sampling())]) == 3
     with pytest.raises(UsageError, match="the tokenizer has a token 9, the file 9 of them; take the tokenizer of this"):
         decoder(sound).prefill([1, 9])
     with pytest.raises(UsageError, match=f"the file has no network '{name}', so it is no language model"):
@@ -169,4 +192,4 @@ def test_networks_of_something_else_are_refused(name: str) -> None:
     for ends in (([*inputs, 1], outputs), (inputs[1:], outputs), ([0, *inputs[1:]], outputs), (inputs, [7, *outputs])):
         changed = decoder({**sound, name: ends})
         with pytest.raises(UsageError, match=f"network '{name}' does not take or give what a language model's does"):
-            [*generate(changed, [1], 2, frozenset(), Sampling())]
+            [*generate(changed, [[1]], 2, frozenset(), Sampling())]

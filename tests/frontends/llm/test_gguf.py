@@ -43,7 +43,7 @@ def test_integers_are_kept(tmp_path: Path) -> None:
     wanted = logits(config, weights, IDS)
     Session(chip="bm1684x", quantize="f16").compile(tmp_path / "m.gguf", tmp_path / "m.bmodel", dims={"seq": 16})
     decoder = opened(tmp_path / "m.bmodel")
-    found = [decoder.prefill(IDS[:5]), *(decoder.step(token) for token in IDS[5:])]
+    found = [decoder.prefill(IDS[:5]), *(decoder.step({0: token})[0] for token in IDS[5:])]
     assert np.abs(np.array(found) - wanted[4:]).max() < 0.02 * np.abs(wanted).max()
     model = LanguageModel.open(tmp_path / "m.gguf", ImportOptions(dims={"seq": 16}), Registry())
     block = next(model.blocks())

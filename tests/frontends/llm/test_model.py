@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 import tpuc
-from tpuc.api import ImportOptions, InvalidModel, TpucError, Unsupported, UsageError
+from tpuc.api import ImportOptions, InvalidModel, TpucError, Unsupported, UsageError, WeightChoice
 from tpuc.registry import Registry
 from tpuc_driver.session import Session
 from tpuc_llm import decoder
 from tpuc_llm.generation import CompiledDecoder, Sampling, generate
+from tpuc_llm.model import LanguageModel
 
 from tests.frontends.llm.gpt2 import gpt2_logits, write_gpt2
 from tests.frontends.llm.models import KINDS, LLAMA3, config_of, logits, weights_of, write_model, write_tensors
@@ -72,9 +73,46 @@ def test_every_family_continues_a_history(kind: str, tmp_path: Path) -> None:
     Session(chip="bm1684x", quantize="f16", opt=1).compile(tmp_path / "model", path, dims={"seq": TOKENS})
     chip, ids = opened(path), [int(one) for one in np.random.default_rng(5).integers(3, 60, TOKENS)]
     wanted = gpt2_logits(weights, ids) if kind == "gpt2" else logits(config_of(kind), weights, ids)
-    found = [chip.prefill(ids[:3])] + [chip.step(token) for token in ids[3:]]
+    found = [chip.prefill(ids[:3])] + [chip.step({0: token})[0] for token in ids[3:]]
     for row, want in zip(found, wanted[2:], strict=True):
         assert np.square(row - want).sum() < 10**-3.8 * np.square(want).sum()
+
+
+@pytest.mark.chip("bm1684x")
+@pytest.mark.parametrize(
+    ("kind", "mode", "noise"),
+    [
+        ("gemma3", "f16", 10**-3.8),
+        ("qwen2", "w4f16", 10**-3.5),
+        *(
+            pytest.param(one, "f16", 10**-3.8, marks=pytest.mark.slow)
+            for one in ("llama3", "qwen2", "qwen3", "gemma", "gemma2", "gpt2", "phi3")
+        ),
+    ],
+)
+def test_sequences_of_a_batch_go_on_by_themselves(kind: str, mode: str, noise: float, tmp_path: Path) -> None:
+    """Two histories of other lengths, one of them empty at first and one that ends before the other."""
+    folder, path = tmp_path / "model", tmp_path / "m.bmodel"
+    weights = write_gpt2(folder) if kind == "gpt2" else write_model(folder, kind)
+    Session(chip="bm1684x", quantize=mode, opt=1).compile(folder, path, dims={"seq": TOKENS}, batch=3)
+    chip, random = opened(path), np.random.default_rng(5)
+    one, other = ([int(token) for token in random.integers(3, 60, count)] for count in (TOKENS, 9))
+    choice = WeightChoice(4, "f16") if mode == "w4f16" else None
+    model = LanguageModel.open(folder, ImportOptions(dims={"seq": TOKENS}, weights=choice), Registry())
+
+    def wanted(ids: list[int]) -> Any:
+        if choice is not None:
+            return model.logits(len(ids))(ids)
+        return gpt2_logits(weights, ids) if kind == "gpt2" else logits(config_of(kind), weights, ids)
+
+    found = {0: [chip.prefill(one[:3], 0)], 2: [chip.prefill(other[:1], 2)]}
+    for place in range(3, TOKENS):
+        given = {0: one[place], **({2: other[place - 2]} if place < 11 else {})}
+        for sequence, row in chip.step(given).items():
+            found[sequence].append(row)
+    for sequence, ids, first in ((0, one, 2), (2, other, 0)):
+        for row, want in zip(found[sequence], wanted(ids)[first:], strict=True):
+            assert np.square(row - want).sum() < noise * np.square(want).sum()
 
 
 @pytest.mark.chip("bm1684x")
@@ -85,7 +123,7 @@ def test_prompt_and_steps_give_the_logits_of_the_whole_sequence(mode: str, decib
     chip = opened(compiled(tmp_path / "model", mode, 16))
     ids = [int(one) for one in np.random.default_rng(2).integers(3, 60, TOKENS)]
     wanted = logits(config_of("qwen3"), weights, ids)
-    found = [chip.prefill(ids[:5])] + [chip.step(token) for token in ids[5:]]
+    found = [chip.prefill(ids[:5])] + [chip.step({0: token})[0] for token in ids[5:]]
     for row, want in zip(found, wanted[4:], strict=True):
         noise = np.square(row - want).sum() / np.square(want).sum()
         assert -10 * np.log10(noise) > decibels
@@ -277,7 +315,11 @@ def test_lengths_beyond_the_context_are_refused(tmp_path: Path) -> None:
     ("options", "error", "words"),
     [
         ({"dims": {"width": 4}}, UsageError, "--dim width is no dimension of a language model; give --dim seq=N"),
-        ({"dims": {"seq": 8}, "batch": 2}, Unsupported, "--batch 2: language models are built for one sequence"),
+        (
+            {"dims": {"seq": 8}, "batch": 2},
+            Unsupported,
+            "--batch 2: as one network, a language model takes one sequence",
+        ),
     ],
 )
 def test_options_that_do_not_fit_are_named(
@@ -309,9 +351,9 @@ def test_prompts_and_files_that_do_not_fit_are_refused() -> None:
     decoder = FakeDecoder([], 4)
     with pytest.raises(UsageError, match=r"the prompt has 5 tokens, the file takes 1 to 4"):
         CompiledDecoder.prefill(decoder, [1] * 5)
-    decoder.position = 4
+    decoder.positions = {0: 4}
     with pytest.raises(UsageError, match="the file holds 4 tokens of prompt and answer"):
-        CompiledDecoder.step(decoder, 1)
+        CompiledDecoder.step(decoder, {0: 1})
 
 
 @pytest.mark.chip("bm1684x")
@@ -328,29 +370,35 @@ class FakeDecoder(CompiledDecoder):
     """Answers with the next id of a list."""
 
     def __init__(self, answers: list[int], length: int) -> None:
-        self.answers, self.size = answers, length
+        self.answers, self.size, self._sequences = answers, length, 1
 
     @property
     def length(self) -> int:
         return self.size
 
-    def prefill(self, ids: Any) -> Any:
-        self.position = len(ids)
+    def prefill(self, ids: Any, sequence: int = 0) -> Any:
+        self.positions = {sequence: len(ids)}
         return self._next()
 
-    def step(self, token: int) -> Any:
-        self.position += 1
-        return self._next()
+    def step(self, tokens: Any) -> Any:
+        self.positions[0] += 1
+        return {0: self._next()}
 
     def _next(self) -> Any:
         return np.eye(8)[self.answers.pop(0)]
 
 
+def answer(decoder: CompiledDecoder, prompt: list[int], count: int, ends: frozenset[int] = frozenset()) -> list[int]:
+    """The likeliest tokens behind one prompt."""
+    return [token for _, token in generate(decoder, [prompt], count, ends, Sampling())]
+
+
 def test_answers_end_at_an_end_token_and_where_the_file_is_full() -> None:
-    greedy = Sampling()
-    assert list(generate(FakeDecoder([5, 6, 2, 7], 20), [1], 10, frozenset({2}), greedy)) == [5, 6]
-    assert list(generate(FakeDecoder([5, 6, 7, 4], 3), [1], 10, frozenset(), greedy)) == [5, 6, 7]
-    assert list(generate(FakeDecoder([5, 6, 7, 4], 20), [1], 2, frozenset(), greedy)) == [5, 6]
+    assert answer(FakeDecoder([5, 6, 2, 7], 20), [1], 10, frozenset({2})) == [5, 6]
+    assert answer(FakeDecoder([5, 6, 7, 4], 3), [1], 10) == [5, 6, 7]
+    assert answer(FakeDecoder([5, 6, 7, 4], 20), [1], 2) == [5, 6]
+    with pytest.raises(UsageError, match="takes 1 prompts at a time, and there are 2; compile it with --batch 2"):
+        list(generate(FakeDecoder([], 20), [[1], [2]], 2, frozenset(), Sampling()))
 
 
 def test_sampling_draws_from_the_likeliest() -> None:
@@ -372,4 +420,4 @@ def test_greedy_tokens_are_those_of_the_float_reference(name: str, model_data: P
         for number in range(3):
             prompt = [int(token) for token in reference[f"tokens{number}"]]
             wanted = [int(token) for token in reference[f"greedy{number}"]]
-            assert list(generate(decoder, prompt, len(wanted), frozenset(), Sampling())) == wanted
+            assert answer(decoder, prompt, len(wanted)) == wanted

@@ -20,23 +20,31 @@ LENGTH = 16
 
 @pytest.mark.interop
 @pytest.mark.parametrize(
-    ("kind", "mode", "together"),
+    ("kind", "mode", "together", "batch"),
     [
-        *((kind, mode, decoder.MOST_TOGETHER) for kind in ("llama", "qwen3") for mode in ("f16", "bf16")),
-        ("qwen2", "w4f16", decoder.MOST_TOGETHER),
-        ("llama", "w8bf16", 0),
-        ("qwen3", "f16", 0),
+        *((kind, mode, decoder.MOST_TOGETHER, 1) for kind in ("llama", "qwen3") for mode in ("f16", "bf16")),
+        ("qwen2", "w4f16", decoder.MOST_TOGETHER, 1),
+        ("qwen2", "w4f16", decoder.MOST_TOGETHER, 2),
+        ("gemma3", "bf16", decoder.MOST_TOGETHER, 2),
+        ("llama", "w8bf16", 0, 1),
+        ("qwen3", "f16", 0, 1),
     ],
 )
 def test_every_network_computes_what_the_runtime_does(
-    kind: str, mode: str, together: int, run_vendor: RunVendor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str,
+    mode: str,
+    together: int,
+    batch: int,
+    run_vendor: RunVendor,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """`together`: bytes of scores, beyond which heads are computed one after another."""
     monkeypatch.setattr(decoder, "MOST_TOGETHER", together)
     write_model(tmp_path / "model", kind)
     path = tmp_path / "m.bmodel"
     session = Session(chip="bm1684x", quantize=mode)
-    session.compile(tmp_path / "model", path, dims={"seq": LENGTH})
+    session.compile(tmp_path / "model", path, dims={"seq": LENGTH}, batch=batch)
     random = np.random.default_rng(3)
     for one in extract(session.opened(path), tmp_path / "parts"):
         file = session.opened(one)
