@@ -49,6 +49,18 @@ def test_a_matrix_is_read_once_and_in_its_integers(tmp_path: Path) -> None:
     assert cycles[8] < 0.6 * cycles[16]
 
 
+@pytest.mark.chip("bm1684x")
+def test_few_rows_take_little_more_time_than_one(tmp_path: Path) -> None:
+    """Reading the matrix takes longer than expanding it and than the products."""
+    cycles: dict[int, int] = {}
+    for rows in (1, 4):
+        module = network([Case(rows, 1024, 2048, 4, 64)])[0]
+        report = Session(chip="bm1684x", quantize="f16").deploy(module, tmp_path / f"{rows}.bmodel")
+        assert report.cycles is not None
+        cycles[rows] = report.cycles
+    assert cycles[4] < 1.2 * cycles[1]
+
+
 @pytest.mark.parametrize(
     ("chip", "mode", "error"), [("c", "f32", 1e-5), ("cv183x", "bf16", 2**-6), ("bm1684x", "f32", 1e-5)]
 )

@@ -46,6 +46,9 @@ WEIGHT, SCALE, ZP, BIAS = 1, 2, 3, 4
 MOST_TABLE_BYTES = 24576
 """Scales and zero points of a whole matrix, per lane, that stay in local memory; others are loaded by tiles."""
 
+FEW_ROWS = 8
+"""Rows that are taken one after another."""
+
 
 @dataclass(frozen=True)
 class StoredMatrix:
@@ -368,11 +371,11 @@ class RowsKernel(OfChip, TileKernel[tpu.A16MatMul, Bm1684xAssembler]):
 
 
 class WeightOnlyKernel(KernelChoice[tpu.A16MatMul]):
-    """A vector, or many rows."""
+    """Few rows, or many."""
 
     def __init__(self, target: Target = BM1684X) -> None:
         self._vector, self._rows = VectorKernel(target), RowsKernel(target)
 
     def kernel(self, node: Node) -> TileKernel[tpu.A16MatMul, Bm1684xAssembler]:
-        dims = node.operand_types[0].dims
-        return self._vector if node.operand_types[0].size == dims[-1] else self._rows
+        x = node.operand_types[0]
+        return self._vector if x.size <= FEW_ROWS * x.dims[-1] else self._rows
