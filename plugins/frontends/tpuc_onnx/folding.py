@@ -97,6 +97,14 @@ OWN: Mapping[str, Callable[..., Array]] = {"GatherElements": _gather_elements}
 axes, and at most 64 elements along the axis, or 32 with old versions of numpy.
 """
 
+_FAILURES = (
+    *(ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError),
+    *(RuntimeError, TypeError, ValueError),
+)
+"""What onnx's reference raises for operands that it does not expect."""
+REFUSED = "their shapes or types do not fit each other"
+"""What a failed assertion, which has no words, stands for."""
+
 
 def _evaluate(node: GraphNode, operands: dict[str, Array]) -> Sequence[Array] | None:
     """Return the results of onnx's reference evaluator; None if it does not know the operator."""
@@ -117,13 +125,13 @@ def _evaluate(node: GraphNode, operands: dict[str, Array]) -> Sequence[Array] | 
         evaluator = ReferenceEvaluator(model)
     except NotImplementedError:
         return None
-    except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+    except _FAILURES as error:
         raise _not_computable(foreign, error) from error
     try:
         with np.errstate(all="ignore"):
             values: Iterator[Any] = iter(evaluator.run(None, operands))  # pyright: ignore[reportUnknownMemberType]
             arrays = [np.asarray(next(values)) if name else np.empty(0) for name in foreign.outputs]
-    except (ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError, ValueError) as error:
+    except _FAILURES as error:
         raise _not_computable(foreign, error) from error
     if any(array.dtype == object and array.size and not isinstance(array.flat[0], str) for array in arrays):
         raise _not_computable(foreign, ValueError("it does not return a tensor"))
@@ -133,5 +141,5 @@ def _evaluate(node: GraphNode, operands: dict[str, Array]) -> Sequence[Array] | 
 def _not_computable(node: ForeignNode, error: Exception) -> InvalidModel:
     return InvalidModel(
         f"{place_of(node)}: its operands are constants, but it cannot be computed: "
-        f"{str(error).rstrip('.')}. Export the network again, or check --input-shapes."
+        f"{str(error).rstrip('.') or REFUSED}. Export the network again, or check --input-shapes."
     )

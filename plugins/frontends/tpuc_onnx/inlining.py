@@ -33,7 +33,12 @@ def inlined(model: onnx.ModelProto, path: Path) -> onnx.ModelProto:
     """Return the model without local functions; raises InvalidModel for recursion or too many nodes."""
     if not model.functions:
         return model
-    functions = {(one.domain, one.name, one.overload): one for one in model.functions}
+    functions: dict[_Key, onnx.FunctionProto] = {}
+    for one in model.functions:
+        if functions.setdefault((one.domain, one.name, one.overload), one) is not one:
+            raise InvalidModel(
+                f"{path}: two of its functions are named '{one.name}' in the domain '{one.domain}'. Export it again."
+            )
     sizes: dict[_Key, _Size] = {}
     for key in functions:
         _measure(key, functions, sizes, path)
@@ -46,7 +51,7 @@ def inlined(model: onnx.ModelProto, path: Path) -> onnx.ModelProto:
         )
     try:
         return inliner.inline_local_functions(model)
-    except (RuntimeError, ValueError) as error:
+    except (RuntimeError, ValueError, onnx.checker.ValidationError) as error:
         reason = " ".join(str(error).rpartition("failed:")[2].split()).rstrip(".")
         raise InvalidModel(
             f"{path}: a function does not match its call: {reason}. Export the network again."

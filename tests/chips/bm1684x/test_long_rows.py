@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from numpy.typing import NDArray
-from onnx import TensorProto, helper, save
+from onnx import TensorProto, helper
 from tpuc_driver.session import Session
 
 from tests.conftest import RunVendor
@@ -40,7 +41,7 @@ def network(path: Path) -> None:
                 )
                 outputs.append(helper.make_tensor_value_info(name, TensorProto.INT64, left))
     graph = helper.make_graph(nodes, "extremes", inputs, outputs)
-    save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
 
 
 def samples(seed: int) -> dict[str, NDArray[Any]]:
@@ -97,7 +98,7 @@ def test_more_values_than_are_compared_at_once(tmp_path: Path) -> None:
     count = helper.make_tensor("count", TensorProto.INT64, [1], [50])
     node = helper.make_node("TopK", ["x", "count"], ["values", "places"], axis=1)
     graph = helper.make_graph([node], "best", [x], results, [count])
-    save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "n.onnx")
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "n.onnx")
     right = onnxruntime.InferenceSession(tmp_path / "n.onnx", providers=["CPUExecutionProvider"])
     session = Session(chip="bm1684x", quantize="f32")
     session.compile(tmp_path / "n.onnx", tmp_path / "n.bmodel")

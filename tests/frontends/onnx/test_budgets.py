@@ -88,6 +88,10 @@ ENDLESS: Mapping[str, tuple[list[onnx.FunctionProto], str]] = {
         [function("F0", make_node("F1", ["a", "a"], ["b"], domain="loc")), function("F1", RELU)],
         r"a function does not match its call: .*formal parameters\. Export the network again",
     ),
+    "two of one name": (
+        [function("F0", RELU), function("F0", RELU)],
+        "two of its functions are named 'F0' in the domain 'loc'",
+    ),
     "heavy": (heavy(), r"the limits are 65,536 nodes and 268,435,456 bytes of copies"),
 }
 

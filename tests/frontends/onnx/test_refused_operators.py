@@ -186,4 +186,15 @@ def test_constants_that_cannot_be_computed(tmp_path: Path) -> None:
     nodes = [node("Reshape", "a shape", "b"), node("Add", "x b", "y")]
     told = sentence(network(nodes, {"x": [4]}, ["y"], weights), tmp_path)
     assert told.startswith("node 'Reshape_b' (Reshape): its operands are constants, but it cannot be computed: ")
+
+
+def test_constants_whose_shapes_do_not_fit_each_other(tmp_path: Path) -> None:
+    """A zero point of two dimensions beside a scale of one: onnx's reference fails without a word."""
+    weights = {"w": np.zeros((4, 4), np.int8), "s": np.ones(4, np.float32), "z": np.zeros((4, 1), np.int8)}
+    nodes = [node("DequantizeLinear", "w s z", "d", axis=0), node("Add", "x d", "y")]
+    told = sentence(network(nodes, {"x": [4, 4]}, ["y"], weights), tmp_path)
+    assert told == (
+        "node 'DequantizeLinear_d' (DequantizeLinear): its operands are constants, but it cannot be computed: their "
+        "shapes or types do not fit each other. Export the network again, or check --input-shapes."
+    )
     assert told.endswith(". Export the network again, or check --input-shapes.")
