@@ -1,11 +1,13 @@
-"""Grouped convolution, as one convolution per group into a common tile."""
+"""Grouped convolution, as one convolution per group, or per several narrow ones, into a common tile."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
+import numpy as np
 from tpuc.api import LocalTensor, Node, Phase, PlacedTile, Space, Tile
+from tpuc_ops.arrays import Array
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import Conv, Layout, Operand
@@ -23,6 +25,9 @@ class GroupedConvKernel(ConvKernel):
 
     A group's input may start at any lane, because a convolution reads inputs across lanes. All input channels of a
     group are in the tile, so there are no partial sums.
+
+    The array multiplies as many input channels at once as filters are packed to. Narrow groups of integers share that:
+    their filters are zero for each other's channels. Groups of floats stay apart, since zero times infinity is not 0.
     """
 
     def space(self, node: Node) -> Space:
@@ -37,9 +42,28 @@ class GroupedConvKernel(ConvKernel):
         return start // outputs * inputs, -(-stop // outputs) * inputs
 
     def _widths(self, node: Node) -> tuple[int, int]:
-        """Input and output channels per group."""
-        group = node.op.group
+        """Input and output channels of the groups that one convolution computes."""
+        group = node.op.group // self._joined(node)
         return node.operand_types[0].dims[1] // group, node.result_type.dims[1] // group
+
+    def _joined(self, node: Node) -> int:
+        """How many neighboring groups one convolution computes."""
+        group = node.op.group
+        if node.operand_types[0].storage.is_float or node.op.kernel_zp:
+            return 1
+        inputs, outputs = node.operand_types[0].dims[1] // group, node.result_type.dims[1] // group
+        most = min(self._packing(node) // inputs, self.lanes.count // outputs)
+        return next((count for count in range(most, 1, -1) if group % count == 0), 1)
+
+    def filter_array(self, node: Node, arrays: Sequence[Array | None]) -> Array:
+        filters, joined = super().filter_array(node, arrays), self._joined(node)
+        if joined == 1:
+            return filters
+        channels, inputs = filters.shape[:2]
+        apart = np.zeros((channels, joined, *filters.shape[1:]), filters.dtype)
+        every = np.arange(channels)
+        apart[every, every * node.op.group // channels % joined] = filters
+        return apart.reshape(channels, joined * inputs, *filters.shape[2:])
 
     def constant_shape(self, node: Node, name: str, tile: Tile) -> tuple[int, int]:
         if name != "filter":
