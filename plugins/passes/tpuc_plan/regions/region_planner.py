@@ -15,7 +15,7 @@ from tpuc_plan.tasks.aliases import AliasSets, Concat
 from tpuc_plan.tasks.plan import Residency, TilePlan
 from tpuc_plan.tasks.stripes import Cascade
 from tpuc_plan.tasks.task import Task, TileTask
-from tpuc_plan.tasks.tiling import PATIENCE, choose_tiling
+from tpuc_plan.tasks.tiling import PATIENCE, choose_tiling, faster_tiling
 from tpuc_plan.tasks.views import ViewChooser
 
 
@@ -246,14 +246,18 @@ class RegionPlanner:
                 return tasks, tuple(concat.whole for concat in concats)
 
     def _stream(self, point: int, patience: int) -> TilePlan:
-        """Return the best tiling of an operation that streams from DDR to DDR; operations that look alike share it."""
-        first = self.choices[point][0]
+        """Return the best tiling of an operation that streams from DDR to DDR, in the view that is best for it alone or
+        in the chosen one; operations that look alike share it.
+        """
+        first, chosen = self.choices[point][0], self.tasks[point]
         assert isinstance(first, TileTask)
-        key = first.facts.looks
+        assert isinstance(chosen, TileTask)
+        key = (first.facts.looks, chosen.facts.view)
         if key not in self._streamed:
-            self._streamed[key] = choose_tiling(first, self.cycles, patience).plan(
-                Residency.streamed(len(first.results))
-            )
+            tiled = choose_tiling(first, self.cycles, patience)
+            if chosen.facts.view != first.facts.view and patience:
+                tiled = faster_tiling(tiled, chosen, self.cycles, patience)
+            self._streamed[key] = tiled.plan(Residency.streamed(len(first.results)))
         return self._streamed[key]
 
     def _possible_concats(self) -> Iterator[Concat]:

@@ -70,6 +70,20 @@ def choose_tiling(task: TileTask, cycles: Cycles | None = None, patience: int = 
     )
 
 
+def faster_tiling(tiled: TileTask, other: TileTask, cycles: Cycles, patience: int) -> TileTask:
+    """Return a task under its tiling, or the same operation in another view, if that is faster."""
+    try:
+        rival = choose_tiling(other, cycles, patience)
+    except LmemOverflow:
+        return tiled
+    return min((tiled, rival), key=lambda task: _streamed(task, cycles))
+
+
+def _streamed(task: TileTask, cycles: Cycles) -> float:
+    buffers = fitting_buffers(task)
+    return math.inf if buffers is None else streamed_cycles(task, buffers, cycles)
+
+
 def _sizes_of(axis: Axis) -> list[int]:
     """Return the useful tile sizes of an axis, from the whole down to the smallest."""
     if not axis.splittable:
