@@ -71,9 +71,9 @@ def test_every_refusal_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> No
     ("command", "typed", "ours"),
     [
         ("deploy", "--processor cv181x --Skip_Validation --model m", "--chip cv181x --model m"),
-        ("deploy", "--processor=cv181x --num_core 1 --debug", "--chip cv181x --work-dir ."),
+        ("deploy", "--processor=cv181x --num_core 1 --debug", "--chip cv181x --cores 1 --work-dir ."),
         ("deploy", "--skip_validation --test_input a.npz --tolerance=0.9,0.8 --opt 2", "--opt 2"),
-        ("deploy", "--test_input a.npz --num-core=1 --compare_all", "--test_input a.npz"),
+        ("deploy", "--test_input a.npz --num-core=1 --compare_all", "--test_input a.npz --cores 1"),
         ("deploy", "--addr_mode basic --log_level 1 --correctness 0.99,0.9", ""),
         ("transform", "--input_types float32,int32 --debug --mlir m", "--mlir m"),
         ("transform", "--add_postprocess YOLOv5", "--post yolov5"),

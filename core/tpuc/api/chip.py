@@ -408,8 +408,8 @@ class BankConflict:
 
 
 class Chip(ABC):
-    """A chip plugin. `profiles` are the names of its timing models, the default first; `profile_notes` states the
-    source and certainty of each one's figures, in one sentence without the full stop.
+    """A chip plugin. `profiles` are the names of its timing models, the default first; `shared_profile` is for commands
+    beside those of other cores. `profile_notes`: source and certainty of each in one sentence without the full stop.
     """
 
     api_version: ClassVar[int] = 1
@@ -417,6 +417,7 @@ class Chip(ABC):
     lmem: LmemModel
     profiles: tuple[str, ...] = ()
     profile_notes: Mapping[str, str] = MappingProxyType({})
+    shared_profile: str = ""
     allows_trailer: ClassVar[bool] = False
     """Bytes may be appended to a compiled file: the vendor's readers stop at the end that the file states."""
     pipelines: ClassVar[Mapping[str, Sequence[str]]] = MappingProxyType({})

@@ -65,12 +65,20 @@ class SimulatedModel(LoadedModel):
     def cycles(self, instruction: Instruction, profile: str) -> int:
         """Cycles of an instruction."""
 
+    shared_profile: str = ""
+    """The profile of commands that run beside those of another core; empty: the same."""
+
     def start_cycles(self, instruction: Instruction, profile: str) -> int:
         """Start-up cycles of a DDR transfer, before it moves any data."""
         return 0
 
     def timeline(self, profile: str) -> Timeline:
-        return make_timelines(self._parts, lambda instruction: self.cycles(instruction, profile))
+        beside = self.shared_profile or profile
+        return make_timelines(
+            self._parts,
+            lambda instruction: self.cycles(instruction, profile),
+            lambda instruction: self.cycles(instruction, beside),
+        )
 
     def timeline_if(self, profile: str, ddr_speed: float) -> Timeline:
         def duration(instruction: Instruction) -> int:

@@ -48,16 +48,21 @@ def check_cores(parts: Iterable[DecodedStreams], shared: Sequence[str], where: s
             )
 
 
-def make_timelines(parts: Iterable[DecodedStreams], cycles_of: Callable[[Instruction], int]) -> Timeline:
-    """Stretches run one after another, the parts of each beside each other."""
+def make_timelines(
+    parts: Iterable[DecodedStreams],
+    cycles_of: Callable[[Instruction], int],
+    beside: Callable[[Instruction], int] | None = None,
+) -> Timeline:
+    """Stretches run one after another, the parts of each beside each other; `beside`: cycles if there are several."""
     entries: list[TimelineEntry] = []
     busy = dict.fromkeys(Engine, 0)
     end = 0
     for stretch in stretches(parts):
-        start = end
+        start, busy_cores = end, sum(bool(streams.order) for streams in stretch)
+        cycles = cycles_of if beside is None or busy_cores < 2 else beside
         for streams in stretch:
             both = {Engine.COMPUTE: streams.compute, Engine.DMA: streams.dma}
-            part = make_timeline(both, cycles_of, start, streams.core)
+            part = make_timeline(both, cycles, start, streams.core)
             entries += part.entries
             for engine in Engine:
                 busy[engine] += part.busy[engine]

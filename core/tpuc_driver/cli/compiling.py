@@ -40,6 +40,7 @@ class Choices:
     runtime_version: str | None
     planner: str | None
     opt: int | None
+    cores: int | None
     cpu_ops: tuple[str, ...]
     input_layout: str | None
     pools: PoolChoice
@@ -60,6 +61,7 @@ class Choices:
             runtime_version=self.runtime_version,
             planner=self.planner,
             opt=self.opt,
+            cores=self.cores,
             cpu_ops=self.cpu_ops,
             input_layout=self.input_layout,
             pools=self.pools,

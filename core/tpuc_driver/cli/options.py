@@ -252,7 +252,7 @@ def _once(context: click.Context, option: click.Parameter, pairs: Sequence[tuple
 
 
 def planning_options(function: Function[R]) -> Function[R]:
-    """Add the options of planning, as `planner`, `memory_plan`, `opt` and `cpu_ops`."""
+    """Add the options of planning, as `planner`, `memory_plan`, `opt`, `cores` and `cpu_ops`."""
     plan = click.option(
         "--memory-plan",
         type=OUTPUT,
@@ -272,7 +272,10 @@ def planning_options(function: Function[R]) -> Function[R]:
         metavar="OPS",
         help="Ops that may run on the processor if the chip does not compute them: TopK,GatherND or all.",
     )
-    return processor(level(name(plan(function))))
+    cores = click.option(
+        "--cores", type=click.IntRange(1), help="Cores of the chip that may share the work; 1 by default."
+    )
+    return processor(cores(level(name(plan(function)))))
 
 
 def preprocess_options(function: Function[R]) -> Function[R]:

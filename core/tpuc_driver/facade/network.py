@@ -45,11 +45,11 @@ class CompileOptions(TypedDict, total=False):
 
     `quantize_table` sets modes of single ops: a file, or modes by name. `boundary`: the types of inputs and outputs.
     `labels`, stored in the file, are class names, a bundled list by name, or a text file. `planner` and `opt`, 1 to 3,
-    select memory planning. `runtime_version` is the target runtime's; `cpu_ops` are ops that it may compute on the
-    processor. With `min_agreement` a lower prediction agreement of any output is an error; with `min_accuracy` the
-    cheapest network is searched that reaches this figure (`"0.99"`) or this part of the float network's (`"99%"`) by
-    `measure`, in `max_trials`: with the lower end of its 95 % interval on held-out samples, or with
-    `accept_point_estimate` with the estimate itself. The stages are compared on `test_input`, a file.
+    select memory planning; `cores` of the chip may share the work. `runtime_version` is the target runtime's; `cpu_ops`
+    are ops that it may compute on the processor. With `min_agreement` a lower prediction agreement of any output is an
+    error; with `min_accuracy` the cheapest network is searched that reaches this figure (`"0.99"`) or this part of the
+    float network's (`"99%"`) by `measure`, in `max_trials`: with the lower end of its 95 % interval on held-out
+    samples, or with `accept_point_estimate` with the estimate itself. The stages are compared on `test_input`, a file.
     """
 
     quantize_table: str | Path | Mapping[str, str] | None
@@ -57,6 +57,7 @@ class CompileOptions(TypedDict, total=False):
     labels: str | Sequence[str]
     planner: str | None
     opt: int | None
+    cores: int | None
     runtime_version: str | None
     cpu_ops: Sequence[str]
     min_agreement: float | None
@@ -342,6 +343,7 @@ def _compiled(
         mode=mode,
         planner=options.get("planner"),
         opt=options.get("opt"),
+        cores=options.get("cores"),
         runtime_version=options.get("runtime_version"),
         cpu_ops=options.get("cpu_ops", ()),
         work_dir=work_dir,

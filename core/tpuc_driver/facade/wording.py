@@ -29,7 +29,17 @@ METHODS = {"bundle": "bundle()"}
 """Options that are methods in Python."""
 KEYWORDS = frozenset(
     {
-        *("accept_point_estimate", "batch", "bias_num", "chip", "cpu_ops", "force", "input_layout", "input_names"),
+        *(
+            "accept_point_estimate",
+            "batch",
+            "bias_num",
+            "chip",
+            "cores",
+            "cpu_ops",
+            "force",
+            "input_layout",
+            "input_names",
+        ),
         *("input_num", "input_shapes", "labels", "max_trials", "measure", "method", "min_accuracy", "min_agreement"),
         *(
             "model_data",

@@ -93,12 +93,13 @@ def chosen_chip(
     runtime_version: str | None = None,
     symmetric_divisor: int | None = None,
     cpu_ops: Sequence[str] = (),
+    cores: int = 1,
     layout: str | None = None,
 ) -> Chip:
     """Return an installed chip, for a runtime version, a folder layout, and a divisor of signed symmetric scales where
     they are given.
 
-    Raises UsageError for a mode, CPU op, or layout that the chip does not have.
+    Raises UsageError for a mode, CPU op, core, or layout that the chip does not have.
     """
     chip: Chip = registry.get("tpuc.chips", name)
     if layout is not None:
@@ -110,6 +111,9 @@ def chosen_chip(
         chip.description = replace(chip.description, symmetric_divisor=symmetric_divisor)
     check_mode(chip, mode)
     check_cpu_ops(registry, chip.description, cpu_ops)
+    if cores > chip.description.cores:
+        has = f"has {chip.description.cores} cores" if chip.description.cores > 1 else "has one core"
+        raise UsageError(f"chip '{name}' {has}, not {cores}; lower --cores or leave it out.")
     return chip
 
 
@@ -135,6 +139,7 @@ class Configuration:
     work_dir: Path | None = None
     planner: str | None = None
     opt: int | None = None
+    cores: int = 1
     cpu_ops: tuple[str, ...] = ()
     input_layout: str | None = None
     trust: bool = False
@@ -187,7 +192,7 @@ class Configuration:
     def context(self, results: dict[ResultKey[Any], Any] | None = None, mode: str | None = None) -> PassContext:
         """Create the context for passes; `mode` applies if the session has none."""
         options: dict[str, Any] = {"quantize": self.mode or mode or "", "planner": self.planner, "opt": self.opt}
-        options |= {"target": self.targets, "pools": self.pools, "cpu_ops": self.cpu_ops}
+        options |= {"target": self.targets, "pools": self.pools, "cpu_ops": self.cpu_ops, "cores": self.cores}
         epoch = os.environ.get("SOURCE_DATE_EPOCH")
         if epoch is not None:
             options["build_time"] = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(int(epoch)))

@@ -60,6 +60,7 @@ class Session:
     `chip` may be None where none is needed (transform, calibrate, run). Without `quantize`, `mode_for` chooses the
     mode. `work_dir` receives every intermediate module; `symmetric_divisor` overrides the chip's divisor of signed
     symmetric scales, `planner` the default memory planner. `opt` is the level of local memory planning, 1 to 3.
+    `cores` of the chip may share the work.
     `input_layout`, `nchw` or `nhwc`, is the layout of input arrays whose shapes do not show it. `runtime_version` is
     the version of the runtime to compile for. `cpu_ops` names the TOP ops, or `all`, that the chip's runtime may
     compute on the processor.
@@ -80,6 +81,7 @@ class Session:
         runtime_version: str | None = None,
         planner: str | None = None,
         opt: int | None = None,
+        cores: int | None = None,
         cpu_ops: Sequence[str] = (),
         input_layout: str | None = None,
         trust: bool = False,
@@ -101,6 +103,7 @@ class Session:
                 runtime_version=runtime_version,
                 symmetric_divisor=symmetric_divisor,
                 cpu_ops=cpu_ops,
+                cores=cores or 1,
                 layout=layout,
             )
         mode, bits = split_mode(quantize)
@@ -112,6 +115,7 @@ class Session:
             work_dir=work_dir,
             planner=planner,
             opt=opt,
+            cores=cores or 1,
             cpu_ops=tuple(cpu_ops),
             input_layout=input_layout,
             trust=trust,

@@ -57,6 +57,7 @@ class Bm1684x(Chip):
         self.description = description
         self.lmem = Bm1684xLmem(target)
         self.profiles = tuple(target.profiles)
+        self.shared_profile = target.shared_profile
         self.profile_notes = {name: profile.note for name, profile in target.profiles.items()}
 
     @property

@@ -24,6 +24,7 @@ class LoadedBModel(SimulatedModel):
         self._model = BModel.from_bytes(data, kind.target.file_chip)
         net, stage = list(stages(self._model))[index]
         self._simulator = kind(self._model, net.name, source, stage)
+        self.shared_profile = kind.target.shared_profile
         inputs = [tensor_info(tensor, is_input=True) for tensor in self._simulator.inputs]
         outputs = [tensor_info(tensor, is_input=False) for tensor in self._simulator.outputs]
         super().__init__(self._simulator, inputs, outputs)

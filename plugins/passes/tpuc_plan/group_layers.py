@@ -31,8 +31,9 @@ class GroupLayers(Pass):
     the smallest worst-case ratio to the best plan of a profile wins. `module.order_profiles` names the profiles that
     order its program, if they are not just the first one.
 
-    The images of a batch are computed one after the other, each by the plan for one image, if that is faster: their
-    operations then appear once per image, up to those that read several images.
+    The images of a batch are computed one after the other, each by the plan for one image, or parts of the batch on
+    each of the session's `cores`, if that is faster: their operations then appear once per part, up to those that read
+    several, with the attribute `core`.
 
     `opt` 1: values are resident within groups of ops, cut from the last op on. 2: the fastest of that, of values
     resident wherever they fit, and of plans with cascades, in which stripes of rows pass through several ops

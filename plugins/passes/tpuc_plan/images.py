@@ -1,4 +1,4 @@
-"""Plan a batch as its images one after the other, where that is faster than all of them at once.
+"""Plan a batch as its images one after the other, or on several cores, where that is faster than all of them at once.
 
 The network of one image is planned, and its operations are repeated for every image: slices of the inputs and
 concatenations of the outputs only share bytes, and packed constants of equal bytes exist once.
@@ -14,6 +14,7 @@ import numpy as np
 from tpuc.api import (
     CpuRoutine,
     Elementwise,
+    IntegerAttr,
     Location,
     Module,
     NetworkInput,
@@ -34,6 +35,7 @@ from tpuc_ops.traits import RowByRow
 
 from tpuc_plan.module_planner import ModulePlanner
 from tpuc_plan.tasks.aliases import AliasSets
+from tpuc_plan.tasks.cores import CORE
 from tpuc_plan.tasks.plan import ConcatAlias, OpPlan, Plan, SliceView, TilePlan
 
 _MOST_ELEMENTS = 1 << 22
@@ -47,19 +49,26 @@ _NEAR = 1e-2
 
 
 def plan_by_images(planner: ModulePlanner, plan: Plan, context: PassContext) -> tuple[Module, Plan] | None:
-    """Return the module with its images one after the other and its plan, if it is faster than `plan`; else None."""
-    count = batch_of(planner.module)
+    """Return the module with its images one after the other, or parts of the batch on each core, and its plan, if it is
+    faster than `plan`; else None.
+    """
+    count, cores = batch_of(planner.module), planner.cores
     if count < 2 or plan.cycles is None or len(planner.chip.planned_profiles) > 1:
         return None
     if any(isinstance(kernel, CpuRoutine) for kernel in planner.kernels.values()):
         return None
-    batch = Batch(planner.module, count)
-    if not batch.joined:
-        return None
-    try:
-        return _repeated(batch, planner, planner.cycles_of(plan) or plan.cycles, context)
-    except Unsupported:  # the chip lacks kernels for what joins images
-        return None
+    best, most = None, planner.cycles_of(plan) or plan.cycles
+    for parts, on in dict.fromkeys(((count, 1), (count, cores), (cores, cores))):
+        if count % parts or parts < 2:
+            continue
+        batch = Batch(planner.module, parts, on)
+        try:
+            found = _repeated(batch, planner, most, context) if batch.joined else None
+        except Unsupported:  # the chip lacks kernels for what joins images
+            continue
+        if found is not None:
+            best, most = found, found[1].cycles or most
+    return best
 
 
 def _repeated(batch: Batch, planner: ModulePlanner, most: int, context: PassContext) -> tuple[Module, Plan] | None:
@@ -68,11 +77,11 @@ def _repeated(batch: Batch, planner: ModulePlanner, most: int, context: PassCont
     for module in (batch.single(), batch.rest()):
         own = ModulePlanner(module, context, planner.chip, planner.level).run()
         plans.append(own)
-        if own.cycles is None or (batch.count - 1) * (plans[0].cycles or 0) >= most:
+        if own.cycles is None or (batch.turns - 1) * (plans[0].cycles or 0) >= most:
             return None
     whole, repeated = batch.repeated(*plans)
     cycles = ModulePlanner(whole, context, planner.chip, planner.level).cycles_of(repeated)
-    separately = batch.count * (plans[0].cycles or 0) + (plans[1].cycles or 0)
+    separately = batch.turns * (plans[0].cycles or 0) + (plans[1].cycles or 0)
     limit = most if most > separately else most * (100 - _WORTH) // 100
     return (whole, replace(repeated, cycles=cycles)) if cycles is not None and cycles < limit else None
 
@@ -90,12 +99,14 @@ class Batch:
     `joined`: the results for single images that the late operations read or that the module returns.
 
     Images lie one after the other in a value, along its first axis of more than one element. Each may have several
-    elements there: rows of tokens, heads, windows, or the pictures of a video.
+    elements there: rows of tokens, heads, windows, or the pictures of a video. Instead of single images, `count` may be
+    parts of several, which as many `cores` compute.
     """
 
-    def __init__(self, module: Module, count: int) -> None:
+    def __init__(self, module: Module, count: int, cores: int = 1) -> None:
         self.module = module
         self.count = count
+        self.cores = cores
         self.apart: dict[Operation, Op] = {}
         """With the op for one image."""
         self.late: dict[Operation, None] = {}
@@ -114,6 +125,11 @@ class Batch:
         readers = [*self.late, module.main.terminator]
         read = dict.fromkeys(value for reader in readers for value in reader.operands)
         self.joined = [value for value in read if value.defining in self.apart and not _is_input(value.defining)]
+
+    @property
+    def turns(self) -> int:
+        """How many images a core computes one after the other."""
+        return -(-self.count // self.cores)
 
     def single(self) -> Module:
         """Return the module for one image, whose outputs are the joined values."""
@@ -168,6 +184,8 @@ class Batch:
                     known[image].update(zip(twin.results, twins[operation].results, strict=True))
                     continue
                 copy, plans_of = _copy(image, twin, own[twin], known[image], twins[operation].results[0], len(kept))
+                if self.cores > 1:
+                    copy.extra_attributes[CORE] = IntegerAttr(image * self.cores // self.count)
                 plans[copy] = plans_of
                 copies.append(copy)
                 known[image].update(zip(twin.results, copy.results, strict=True))
@@ -218,7 +236,8 @@ def _copy(
     if _is_input(one):
         dims = one.result.tensor.dims
         zeros = (0,) * (len(dims) - 1)
-        op = tpu.Slice(offset=(image, *zeros), steps=(1,) * len(dims), ends=(image + 1, *dims[1:]))
+        start, end = image * dims[0], (image + 1) * dims[0]
+        op = tpu.Slice(offset=(start, *zeros), steps=(1,) * len(dims), ends=(end, *dims[1:]))
         return Operation(op, (whole,), types, location), SliceView(image * one.result.tensor.size_bytes)
     if isinstance(plan, TilePlan) and plan.stripes is not None:
         cascade = plan.stripes.cascade + image * operations

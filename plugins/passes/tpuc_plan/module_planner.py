@@ -46,6 +46,8 @@ class ModulePlanner:
         self.operations = [o for o in module.main.operations if runs_on_chip(o)]
         self.chip = chip
         self.level = level
+        self.cores = int(context.options.get("cores") or 1)
+        """How many cores may share the work."""
         self.kernels = {operation: find_kernel(context, operation) for operation in self.operations}
         self.costs = CascadeCosts(Cycles(chip))
         self._tiled: dict[Operation, Sequence[TileTask]] = {}

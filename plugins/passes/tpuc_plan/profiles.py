@@ -8,9 +8,7 @@ from functools import partial
 
 from tpuc.api import (
     Chip,
-    Command,
     DecodedStreams,
-    Engine,
     LmemOverflow,
     Value,
     make_timelines,
@@ -44,12 +42,9 @@ def times_of(planned: PlannedFunction, cycles: Cycles) -> Sequence[int]:
             Emitter(cycles, asm, address_of, lambda _: chip.description.ddr_base).run(replace(planned, tasks=tasks))
         except LmemOverflow:
             return ()
-        streams: dict[Engine, list[Command]] = {engine: [] for engine in Engine}
-        commands = asm.commands()
-        for command in commands:
-            streams[command.instruction.engine].append(command)
-        parts.append(DecodedStreams(streams[Engine.COMPUTE], streams[Engine.DMA], commands))
-    return [make_timelines(parts, partial(chip.cycles, profile=name)).cycles for name in chip.planned_profiles]
+        parts += asm.parts()
+    beside = partial(chip.cycles, profile=chip.shared_profile) if chip.shared_profile else None
+    return [make_timelines(parts, partial(chip.cycles, profile=name), beside).cycles for name in chip.planned_profiles]
 
 
 def least_loss(plans: Sequence[Sequence[int]]) -> int:

@@ -17,6 +17,7 @@ from tpuc.api import (
 
 from tpuc_plan.planners.alignment import align
 from tpuc_plan.tasks.aliases import AliasSets
+from tpuc_plan.tasks.cores import stretches_of
 from tpuc_plan.tasks.plan import Residency
 from tpuc_plan.tasks.task import Task, TileTask
 
@@ -46,7 +47,7 @@ def lifetimes(function: Function, tasks: Iterable[Task], aliases: AliasSets) -> 
 
     by_operation = {task.operation: task for task in tasks}
     points = {operation: point for point, operation in enumerate(function.operations)}
-    cascades = _cascades(by_operation, points)
+    cascades, beside = _cascades(by_operation, points), stretches_of(function.operations)
     for point, operation in enumerate(function.operations):
         if isinstance(operation.op, NetworkInput):
             touch(operation.result, 0)  # the host writes all of them before anything runs
@@ -55,13 +56,18 @@ def lifetimes(function: Function, tasks: Iterable[Task], aliases: AliasSets) -> 
             continue
         residency = task.residency if isinstance(task, TileTask) else Residency.streamed(len(operation.results))
         begin, end = cascades.get(operation, (point, point))
+        used = [operation.results[index] for index in sorted(residency.written_back)]
         for index, operand in enumerate(operation.operands):
             if index not in residency.resident_in and isinstance(operand.type, TensorType) and not operand.is_constant:
                 touch(operand, point)
                 touch(operand, end)
+                used.append(operand)
         for index in sorted(residency.written_back):
             touch(operation.results[index], begin)
             touch(operation.results[index], point)
+        for moment in beside.get(operation, ()):
+            for value in used:
+                touch(value, moment)
     for value in function.outputs:
         touch(value, len(function.operations))
     return [

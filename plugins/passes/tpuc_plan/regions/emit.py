@@ -10,6 +10,7 @@ from tpuc_plan.regions.planned import PlannedFunction
 from tpuc_plan.regions.promises import check_step
 from tpuc_plan.regions.region import AddressOf, record_moves, schedule_and_place, spread
 from tpuc_plan.regions.schedule import Item
+from tpuc_plan.tasks.cores import runs_of
 from tpuc_plan.tasks.cost import Cycles
 from tpuc_plan.tasks.host import constant_element, constant_offsets
 from tpuc_plan.tasks.steps import Addresses, BlockLoad, Step, Store, TensorLoad
@@ -47,11 +48,15 @@ class Emitter:
     def run(self, planned: PlannedFunction) -> None:
         """Emit all regions of the function."""
         for tasks, routine in planned.regions():
-            region = planned.region(tasks, self._cycles, self.address_of)
-            placed = spread(schedule_and_place(region, self.chip, is_quick=self._is_quick), self.chip.lmem)
-            for item in placed.order:
-                self._emit(item, placed.addresses)
-                self.operations += [_operation_of(item)] * (len(self.asm.instructions) - len(self.operations))
+            runs = [*runs_of(tasks)]
+            for core, own in runs:
+                if len(runs) > 1:
+                    self.asm.begin(core)
+                region = planned.region(own, self._cycles, self.address_of)
+                placed = spread(schedule_and_place(region, self.chip, is_quick=self._is_quick), self.chip.lmem)
+                for item in placed.order:
+                    self._emit(item, placed.addresses)
+                    self.operations += [_operation_of(item)] * (len(self.asm.instructions) - len(self.operations))
             if routine is not None:
                 self._call(routine)
 

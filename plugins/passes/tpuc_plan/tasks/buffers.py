@@ -68,7 +68,7 @@ def fitting_buffers(task: TileTask) -> TileBuffers | None:
     def is_too_much(found: TileBuffers) -> bool:
         return found.lane_bytes(lmem) > lmem.lane_bytes
 
-    tiles = tiles_of(task.space, task.sizes)
+    tiles = tiles_of(task.space, task.sizes) if task.share is None else iter(task.own_tiles)
     first, middle = next(tiles), middle_tile(task)
     if middle != first and _walk(task, (first, middle), True, is_too_much) is None:
         return None
@@ -87,7 +87,7 @@ def middle_tile(task: TileTask) -> Tile:
 
 def plan_buffers(task: TileTask, double: bool = True) -> TileBuffers:
     """Return the buffers and steps of a task, with single buffers unless `double`."""
-    found = _walk(task, task.tiles, double, lambda _: False)
+    found = _walk(task, task.own_tiles, double, lambda _: False)
     assert found is not None
     return found
 

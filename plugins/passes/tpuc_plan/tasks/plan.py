@@ -24,7 +24,7 @@ _FORMER = {
     "inside": "slice_view",
 }
 """Attribute names of version 0.1, which are still read, and their present names."""
-_NAMES = frozenset(("tiling", "view", "alias", "local", *_FORMER, *_FORMER.values()))
+_NAMES = frozenset(("tiling", "view", "alias", "local", "cores", *_FORMER, *_FORMER.values()))
 
 
 @dataclass(frozen=True)
@@ -61,12 +61,15 @@ class Stripes:
 
 @dataclass(frozen=True)
 class TilePlan:
-    """A tiled operation: tile sizes by axis, the kernel's view of the tensors, residency, and stripes."""
+    """A tiled operation: tile sizes by axis, the kernel's view of the tensors, residency, stripes, and how many cores
+    compute its tiles, or the stripes of its cascade, apart.
+    """
 
     tiling: tuple[tuple[str, int], ...]
     view: int
     residency: Residency
     stripes: Stripes | None = None
+    cores: int = 1
 
 
 @dataclass(frozen=True)
@@ -151,12 +154,14 @@ def _attributes(plan: OpPlan, results: int) -> dict[str, Attribute]:
                 found |= {name: _integers(sorted(of)) for name, of in indices.items() if of or name == "written_back"}
             if plan.stripes is not None:
                 found["stripes"] = _numbers(sorted(vars(plan.stripes).items()))
+            if plan.cores > 1:
+                found["cores"] = IntegerAttr(plan.cores)
             return found
 
 
 def _read(operation: Operation) -> OpPlan:
     given = {_FORMER.get(name, name): attribute for name, attribute in operation.extra_attributes.items()}
-    tiling, view, stripes = (given.get(name) for name in ("tiling", "view", "stripes"))
+    tiling, view, stripes, cores = (given.get(name) for name in ("tiling", "view", "stripes", "cores"))
     match given:
         case {"alias": _}:
             return Alias()
@@ -174,6 +179,7 @@ def _read(operation: Operation) -> OpPlan:
                 view.value if isinstance(view, IntegerAttr) else 0,
                 Residency(**sides),
                 _stripes(operation, _dict(stripes)) if isinstance(stripes, DictAttr) else None,
+                cores.value if isinstance(cores, IntegerAttr) else 1,
             )
 
 

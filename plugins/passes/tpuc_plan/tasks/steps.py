@@ -213,7 +213,7 @@ class TaskSteps:
             if index in self.residency.resident_out:
                 self.builder.make_resident(value, task.results[index])
                 self.results[index] = self.builder.resident(value)
-        for tile in task.tiles:
+        for tile in task.own_tiles:
             yield self.step(tile)
 
     def step(self, tile: Tile) -> Step:

@@ -126,8 +126,8 @@ class Cascade:
         return cycles.end_with_transfers(self.tasks[0], self.stripe(0).tiles[0])
 
     def all(self) -> Iterator[Stripe]:
-        """Yield all stripes in order; raises ValueError if one cannot be computed."""
-        for number in range(self.count):
+        """Yield all stripes of a core in order; raises ValueError if one cannot be computed."""
+        for number in self.tasks[0].part_of(self.count):
             yield self.stripe(number)
 
     def stripe(self, number: int) -> Stripe:

@@ -200,13 +200,19 @@ class KernelFacts:
 
 @dataclass(frozen=True, eq=False)
 class TileTask:
-    """An operation under one tiling. `sizes`: tile extent by axis name. `stripes`: None outside of cascades."""
+    """An operation under one tiling. `sizes`: tile extent by axis name. `stripes`: None outside of cascades.
+
+    `cores`: how many cores compute its tiles apart, or the stripes of its cascade. `share`: the core of this part, None
+    for the whole operation.
+    """
 
     operation: Operation
     facts: KernelFacts
     sizes: Mapping[str, int]
     residency: Residency
     stripes: Stripes | None = None
+    cores: int = 1
+    share: int | None = None
 
     @property
     def node(self) -> Node:
@@ -254,18 +260,40 @@ class TileTask:
         """All tiles in loop order, the last axis fastest."""
         return tuple(tiles_of(self.space, self.sizes))
 
+    @cached_property
+    def own_tiles(self) -> tuple[Tile, ...]:
+        """The tiles of this part. Tiles of one reduction stay together."""
+        if self.share is None:
+            return self.tiles
+        whole: list[list[Tile]] = []
+        for tile in self.tiles:
+            if self.phase(tile).starts:
+                whole.append([])
+            whole[-1].append(tile)
+        return tuple(tile for index in self.part_of(len(whole)) for tile in whole[index])
+
+    def part_of(self, count: int) -> range:
+        """Return which of `count` things that cores compute apart are in this part."""
+        if self.share is None:
+            return range(count)
+        return range(count * self.share // self.cores, count * (self.share + 1) // self.cores)
+
+    def shared(self, share: int) -> TileTask:
+        """Return the part that a core computes."""
+        return replace(self, share=share)
+
     def with_sizes(self, sizes: Mapping[str, int]) -> TileTask:
         """Return the operation under another tiling."""
-        return TileTask(self.operation, self.facts, sizes, self.residency)
+        return TileTask(self.operation, self.facts, sizes, self.residency, None, self.cores, self.share)
 
     def planned(self, plan: TilePlan) -> TileTask:
         """Return the operation, in the same view, under a plan."""
         sizes = dict(plan.tiling)
-        return replace(self, sizes=sizes, residency=plan.residency, stripes=plan.stripes)
+        return replace(self, sizes=sizes, residency=plan.residency, stripes=plan.stripes, cores=plan.cores)
 
     def plan(self, residency: Residency, stripes: Stripes | None = None) -> TilePlan:
         """Return the plan of this tiling."""
-        return TilePlan(tuple(sorted(self.sizes.items())), self.facts.view, residency, stripes)
+        return TilePlan(tuple(sorted(self.sizes.items())), self.facts.view, residency, stripes, self.cores)
 
     def phase(self, tile: Tile) -> Phase:
         """Return the position of a tile in its reduction."""
