@@ -37,11 +37,11 @@ class ActiveEmitter(FloatEmitter):
         """``1 + e**(factor * x)``, with the exponent limited to 80."""
         assert self.exponential is not None
         s, t = self.exponential.s, self.exponential.t
-        self.do(ArithmeticOp.MUL, s, self.x, factor)
-        self.do(ArithmeticOp.MIN, s, s, _SATURATED)
+        self.do(ArithmeticOp.MUL, t, self.x, factor)
+        self.do(ArithmeticOp.MIN, s, t, _SATURATED)
         self.exponential.emit(t)
-        self.do(ArithmeticOp.ADD, t, t, 1.0)
-        return t
+        self.do(ArithmeticOp.ADD, s, t, 1.0)
+        return s
 
     def sigmoid(self) -> None:
         self.do(ArithmeticOp.DIV, self.result, 1.0, self.one_plus_exponential(-1.0))
