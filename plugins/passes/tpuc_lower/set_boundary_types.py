@@ -78,9 +78,12 @@ def _retype_input(module: Module, operation: Operation, element: ElementType) ->
         cast.result.replace_with(cast.operands[0])
         cast.erase()
     if others:
-        widened = _cast(module, operation, value, wide)
+        block, widened = operation.block, _cast(module, value, wide)
+        assert block is not None
+        first = min((user for user, _ in others), key=block.position)  # inputs are loaded when they are needed
+        block.insert_before(first, widened)
         for user, index in others:
-            user.set_operand(index, widened)
+            user.set_operand(index, widened.result)
 
 
 def _read_as(value: Value, element: ElementType) -> tuple[list[Operation], list[Operation]]:
@@ -116,11 +119,11 @@ def _retype_output(module: Module, index: int, element: ElementType) -> None:
     if isinstance(producer.op, tpu.Cast) and producer.operands[0].tensor.element == element:
         terminator.set_operand(index, producer.operands[0])
     else:
-        terminator.set_operand(index, _cast(module, producer, value, value.tensor.with_element(element)))
+        assert producer.block is not None
+        narrowed = _cast(module, value, value.tensor.with_element(element))
+        terminator.set_operand(index, producer.block.insert_after(producer, narrowed).result)
 
 
-def _cast(module: Module, after: Operation, value: Value, wanted: TensorType) -> Value:
+def _cast(module: Module, value: Value, wanted: TensorType) -> Operation:
     name = Names(module).new(f"{value.name}_{wanted.storage}")
-    cast = Operation(tpu.Cast(with_scale=True), [value], [wanted], Location((name,)))
-    assert after.block is not None
-    return after.block.insert_after(after, cast).result
+    return Operation(tpu.Cast(with_scale=True), [value], [wanted], Location((name,)))
