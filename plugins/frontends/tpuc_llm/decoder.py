@@ -22,6 +22,8 @@ MOST_TOGETHER = 1 << 19
 block of SmolLM2 with a prompt of 512 tokens takes 1,651,402 cycles together, 742,121 head by head; one of stories260k
 with 128 tokens (524,288 bytes) 77,999 and 104,427, because its heads of 8 numbers are slow to load.
 """
+ROWS = 128
+"""Tokens of a long prompt whose scores are computed together."""
 MASKED = -10000.0
 """Added to the scores of positions that a token must not see, as the vendor's converter does."""
 OUTPUTS = ("output_states", "k_cache", "v_cache")
@@ -185,21 +187,32 @@ class Block:
         return graph.reshape(context, (self.sequences, 1, shape.heads * size), f"{name}context")
 
     def _by_head(self, q: Value, k: Value, v: Value, mask: Value) -> Value:
-        """One head after another: its scores stay in local memory."""
+        """One head after another, for some tokens at a time: their scores stay in local memory, and those of later
+        tokens are not computed.
+        """
         graph, name, shape = self.graph, self.prefix, self.shape
         q = graph.scaled(q, shape.score_scale, f"{name}q_scaled")
         mask = graph.reshape(mask, mask.tensor.dims[1:], f"{name}mask_rows")
         keys = [self._head(k, one, f"{name}keys_{one}") for one in range(shape.kv_heads)]
-        keys = [graph.permute(one, (0, 2, 1), f"{name}keys_{at}_turned") for at, one in enumerate(keys)]
         values = [self._head(v, one, f"{name}values_{one}") for one in range(shape.kv_heads)]
-        found: list[Value] = []
-        for head in range(shape.heads):
-            own, theirs = f"{name}head_{head}_", head // shape.group
-            scores = graph.product(self._head(q, head, f"{own}q"), keys[theirs], f"{own}products")
-            scores = graph.capped(scores, shape.score_cap, f"{own}capped")
-            shares = graph.softmax(graph.add(scores, mask, f"{own}scores"), f"{own}shares")
-            found.append(graph.product(shares, values[theirs], f"{own}context"))
-        return graph.concat(found, 2, f"{name}context")
+        queries = [self._head(q, one, f"{name}head_{one}_q") for one in range(shape.heads)]
+        parts: list[Value] = []
+        for first in range(0, self.tokens, ROWS):
+            end = min(first + ROWS, self.tokens)
+            rows = f"{name}rows_{first}_"
+            seen = graph.part(graph.part(mask, 1, first, end, f"{rows}mask"), 2, 0, end, f"{rows}mask_seen")
+            found: list[Value] = []
+            for head, query in enumerate(queries):
+                own, theirs = f"{rows}head_{head}_", head // shape.group
+                query = graph.part(query, 1, first, end, f"{own}q")
+                key = graph.part(keys[theirs], 1, 0, end, f"{own}keys")
+                value = graph.part(values[theirs], 1, 0, end, f"{own}values")
+                scores = graph.product(query, key, f"{own}products", transposed=True)
+                scores = graph.capped(scores, shape.score_cap, f"{own}capped")
+                shares = graph.softmax(graph.add(scores, seen, f"{own}scores"), f"{own}shares")
+                found.append(graph.product(shares, value, f"{own}context"))
+            parts.append(graph.concat(found, 2, f"{rows}context"))
+        return graph.concat(parts, 1, f"{name}context")
 
     def _head(self, x: Value, head: int, name: str) -> Value:
         """One head of [1, tokens, heads, d]: [1, tokens, d]."""

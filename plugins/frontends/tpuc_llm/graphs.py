@@ -100,6 +100,8 @@ class Graph:
     def part(self, x: Value, axis: int, first: int, end: int, name: str) -> Value:
         """Elements `first` to `end` of one dimension."""
         rank, dims = x.tensor.rank, list(x.tensor.dims)
+        if (first, end) == (0, dims[axis]):
+            return x
         dims[axis] = end
         offset = tuple(first if index == axis else 0 for index in range(rank))
         none = self._builder.none()

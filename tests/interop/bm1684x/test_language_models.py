@@ -41,6 +41,7 @@ def test_every_network_computes_what_the_runtime_does(
 ) -> None:
     """`together`: bytes of scores, beyond which heads are computed one after another."""
     monkeypatch.setattr(decoder, "MOST_TOGETHER", together)
+    monkeypatch.setattr(decoder, "ROWS", 6)
     write_model(tmp_path / "model", kind)
     path = tmp_path / "m.bmodel"
     session = Session(chip="bm1684x", quantize=mode)
