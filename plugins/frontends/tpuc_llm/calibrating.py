@@ -51,7 +51,8 @@ class BlockCalibration:
                 if linear is None or linear.integers is not None:
                     continue
                 fitted = dataclasses.replace(linear, weight=linear.weight + fit(linear.weight, moments, missing))
-                done = dataclasses.replace(done, **{part: Feedback(self.quantizer, moments).linear(fitted)})
+                quantizer = self.quantizer.of_projection(part, self.arithmetic.shape)
+                done = dataclasses.replace(done, **{part: Feedback(quantizer, moments).linear(fitted)})
         for place in self._places():
             self.states[place] = self.arithmetic.block(done, self.states[place])
             self.exact[place] = self.arithmetic.block(weights, self.exact[place])

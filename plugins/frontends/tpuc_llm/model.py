@@ -96,7 +96,11 @@ class LanguageModel:
             elif self.weights is not None:
                 quantizer = Quantizer(self.weights, self.weights.bits)
                 given: dict[str, Linear | None] = {name: getattr(weights, name) for name in PROJECTIONS}
-                found = {name: quantizer.linear(linear) for name, linear in given.items() if linear is not None}
+                found = {
+                    name: quantizer.of_projection(name, self.shape).linear(linear)
+                    for name, linear in given.items()
+                    if linear is not None
+                }
                 yield dataclasses.replace(weights, **found)
             else:
                 yield weights

@@ -98,6 +98,23 @@ def test_a_text_is_cut_into_windows_that_begin_alike() -> None:
     assert perplexity(lambda window: np.zeros((len(window), 60)), [[1, 2, 3]]) == pytest.approx(60)
 
 
+@pytest.mark.parametrize("calibrated", [False, True])
+def test_keys_and_values_that_heads_share_keep_eight_bits(calibrated: bool, tmp_path: Path) -> None:
+    """Qwen3 here has one key head for four query heads; with as many as query heads, they have the bits asked for."""
+    for kind, heads, wanted in (("qwen3", 1, 8), ("llama", 4, 4)):
+        folder = tmp_path / kind
+        write_model(folder, kind, num_key_value_heads=heads)
+        write_tokenizer(folder)
+        text = folder / "text.txt"
+        text.write_text(" ".join(f"w{3 + number * number % 50}" for number in range(200)))
+        choice = WeightChoice(4, "f16", 32, text=text if calibrated else None)
+        model = LanguageModel.open(folder, ImportOptions(dims={"seq": 16}, weights=choice), Registry())
+        for block in model.blocks():
+            assert block.gate is not None
+            bits = [one.integers and one.integers.bits for one in (block.q, block.k, block.v, block.o)]
+            assert bits == [4, wanted, wanted, 4]
+
+
 def test_a_text_decides_how_weights_are_rounded(tmp_path: Path) -> None:
     write_model(tmp_path / "model", "llama")
     write_tokenizer(tmp_path / "model")
