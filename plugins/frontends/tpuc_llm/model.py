@@ -183,7 +183,7 @@ class LanguageModel:
         if self.sequences != 1:
             raise Unsupported(
                 f"{self.source}: --batch {self.sequences}: as one network, a language model takes one sequence. Leave "
-                "out the batch, or compile the model."
+                "out the batch, or compile the model with a single one."
             )
         graph = Graph(self.source, self.name, {"input_ids": (1, length)}, ("logits",))
         states = graph.rows(self.family.embedding(self.checkpoint), graph.inputs["input_ids"], "embedding")
