@@ -8,6 +8,7 @@ from tpuc.api import Module, Pass, PassContext
 from tpuc_driver.api.planning import PLANS
 from tpuc_lower.target.kernels import chip_of
 
+from tpuc_plan.apart import plan_apart
 from tpuc_plan.images import adopt, plan_by_images
 from tpuc_plan.module_planner import ModulePlanner
 from tpuc_plan.regions.region_planner import FIRST_FIT, STREAMED
@@ -69,6 +70,8 @@ def _planned(module: Module, context: PassContext, planner: ModulePlanner) -> Pl
     if known is not None and structure is not None and (planner.level, structure) in known:
         return known[planner.level, structure]
     plan = planner.run()
+    if planner.cores > 1 and planner.level > FIRST_FIT:
+        plan = plan_apart(planner, plan)
     found = plan_by_images(planner, plan, context) if planner.level > FIRST_FIT else None
     if found is not None:
         adopt(module, found[0])

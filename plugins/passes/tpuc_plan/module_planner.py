@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from operator import itemgetter
+from types import MappingProxyType
 from typing import Any
 
 from tpuc.api import (
@@ -17,22 +19,24 @@ from tpuc.api import (
     Operation,
     PassContext,
     TileKernel,
+    Timeline,
     Unsupported,
     UsageError,
     Value,
 )
 from tpuc_lower.target.kernels import find_kernel, runs_on_chip
 
-from tpuc_plan.profiles import least_loss, times_of
+from tpuc_plan.profiles import least_loss, timelines_of, times_of
 from tpuc_plan.regions.cascade_cost import CascadeCosts
 from tpuc_plan.regions.planned import PlannedFunction
 from tpuc_plan.regions.region import record_moves
 from tpuc_plan.regions.region_planner import FIRST_FIT, RegionPlan, RegionPlanner
 from tpuc_plan.tasks.aliases import AliasFinder, AliasSets
-from tpuc_plan.tasks.cost import Cycles
+from tpuc_plan.tasks.buffers import fitting_buffers
+from tpuc_plan.tasks.cost import Cycles, streamed_cycles
 from tpuc_plan.tasks.plan import Alias, ConcatAlias, OpPlan, Plan, SliceView, TilePlan
 from tpuc_plan.tasks.task import HostTask, MoveTask, Task, TileTask
-from tpuc_plan.tasks.tiling import make_task
+from tpuc_plan.tasks.tiling import choose_tiling, make_task
 
 _READERS = 8
 """Maximum number of consecutive moves that are evaluated together."""
@@ -76,7 +80,7 @@ class ModulePlanner:
         tried: list[Plan] = []
         times: list[Sequence[int]] = []
         for plan in plans.values():
-            planned = self._planned(plan)
+            planned = self.planned(plan)
             for cycles in clocks:
                 order = () if cycles.profiles == profiles[:1] else cycles.profiles
                 tried.append(replace(plan, order_profiles=order))
@@ -99,7 +103,7 @@ class ModulePlanner:
             ops.append(op_plan)
         return Plan(tuple(ops))
 
-    def _planned(self, plan: Plan) -> PlannedFunction:
+    def planned(self, plan: Plan) -> PlannedFunction:
         """Return the tasks of a plan."""
         tasks: list[Task] = []
         for operation, op_plan in zip(self.module.main.operations, plan.ops, strict=True):
@@ -114,7 +118,7 @@ class ModulePlanner:
 
     def cycles_of(self, plan: Plan) -> int | None:
         """Return the cycles of the real instructions of a plan; None if its buffers cannot be placed."""
-        times = times_of(self._planned(plan), self.costs.cycles)
+        times = times_of(self.planned(plan), self.costs.cycles)
         return times[0] if times else None
 
     def _candidates(self) -> Sequence[Plan]:
@@ -159,8 +163,34 @@ class ModulePlanner:
         kernel = self.kernels[operation]
         return kernel.local(Node.of(operation)) if isinstance(kernel, MoveKernel) else None
 
-    def _plan(self, local: Collection[Operation]) -> Plan:
-        """Plan the whole module, with the moves in `local` in local memory."""
+    def plan_around(self, plan: Plan, given: Mapping[Operation, TilePlan]) -> Plan:
+        """Return a plan with the `given` plans of single operations, and the moves in local memory that `plan` has
+        there.
+        """
+        pairs = zip(self.module.main.operations, plan.ops, strict=True)
+        return self._plan([operation for operation, one in pairs if isinstance(one, TilePlan)], given)
+
+    def streamed(self, operation: Operation, cycles: Cycles) -> tuple[int, TilePlan]:
+        """Return the fastest way to stream an operation whose tiles the cores compute apart, with its cycles."""
+        found: list[tuple[int, TilePlan]] = []
+        for task in self._tiles(operation):
+            tiled = choose_tiling(replace(task, cores=self.cores, share=0), cycles)
+            buffers = fitting_buffers(tiled)
+            if buffers is not None:
+                found.append((streamed_cycles(tiled, buffers, cycles), tiled.plan(tiled.residency)))
+        return min(found, key=itemgetter(0))
+
+    def shared(self, plan: Plan) -> Sequence[Value]:
+        """Return the operands of the operations that only share bytes."""
+        pairs = zip(self.module.main.operations, plan.ops, strict=True)
+        return [value for one, plan in pairs if isinstance(plan, (ConcatAlias, SliceView)) for value in one.operands]
+
+    def timelines_of(self, plan: Plan) -> Sequence[tuple[Timeline, Mapping[int, Operation]]]:
+        """Return the timelines of the real instructions of a plan."""
+        return timelines_of(self.planned(plan), self.costs.cycles)
+
+    def _plan(self, local: Collection[Operation], given: Mapping[Operation, TilePlan] = MappingProxyType({})) -> Plan:
+        """Plan the whole module, with the moves in `local` in local memory, around operations whose plan is `given`."""
         aliases = AliasSets()
         finder = AliasFinder(aliases, set(self.module.main.outputs))
         regions: list[dict[Operation, Sequence[Task]]] = [{}]
@@ -171,8 +201,12 @@ class ModulePlanner:
                 regions.append({})
                 hosts.append(operation)
                 continue
-            found = self._choices(operation, operation in local, aliases, finder)
-            if isinstance(found, (Alias, ConcatAlias, SliceView)):
+            found = self._choices(operation, operation in local or operation in given, aliases, finder)
+            if operation in given:
+                regions.append({})
+                hosts.append(operation)
+                ops[operation] = given[operation]
+            elif isinstance(found, (Alias, ConcatAlias, SliceView)):
                 aliases.add(operation, found)
                 ops[operation] = found
             else:
@@ -192,6 +226,8 @@ class ModulePlanner:
         shared = [value for one, plan in ops.items() if not isinstance(plan, Alias) for value in one.operands]
         total: int | None = 0
         for index, region in enumerate(regions):
+            if not region:
+                continue
             readers = [*hosts, *(operation for other in regions[index + 1 :] for operation in other)]
             read = [*self.module.main.outputs, *(value for operation in readers for value in operation.operands)]
             live_out = {aliases.root(value) for value in read}

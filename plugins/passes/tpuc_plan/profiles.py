@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
 from tpuc.api import (
     Chip,
     DecodedStreams,
+    HazardError,
     LmemOverflow,
+    Operation,
+    Timeline,
     Value,
+    check_cores,
     make_timelines,
 )
 
@@ -31,20 +35,34 @@ def times_of(planned: PlannedFunction, cycles: Cycles) -> Sequence[int]:
     cannot be placed. `cycles`: the profiles that order the program. The real instructions and waits are timed, at
     provisional DDR addresses.
     """
+    return [timeline.cycles for timeline, _ in timelines_of(planned, cycles)]
+
+
+def timelines_of(planned: PlannedFunction, cycles: Cycles) -> Sequence[tuple[Timeline, Mapping[int, Operation]]]:
+    """Return the timeline in each timing profile that plans are compared in, with the operation of each instruction by
+    its identity; empty if the buffers cannot be placed, or cores would disturb each other.
+    """
     chip = cycles.chip
     address_of = _DdrAddresses(chip, planned.aliases).of
     parts: list[DecodedStreams] = []
+    operations: dict[int, Operation] = {}
     for tasks, _ in planned.regions():
         if not tasks:
             continue
         asm = chip.assembler()
+        emitter = Emitter(cycles, asm, address_of, lambda _: chip.description.ddr_base)
         try:
-            Emitter(cycles, asm, address_of, lambda _: chip.description.ddr_base).run(replace(planned, tasks=tasks))
-        except LmemOverflow:
+            emitter.run(replace(planned, tasks=tasks))
+            check_cores(asm.parts(), ("ddr",), "plan")
+        except (LmemOverflow, HazardError):
             return ()
         parts += asm.parts()
+        operations.update(zip(map(id, asm.instructions), emitter.operations, strict=True))
     beside = partial(chip.cycles, profile=chip.shared_profile) if chip.shared_profile else None
-    return [make_timelines(parts, partial(chip.cycles, profile=name), beside).cycles for name in chip.planned_profiles]
+    return [
+        (make_timelines(parts, partial(chip.cycles, profile=name), beside), operations)
+        for name in chip.planned_profiles
+    ]
 
 
 def least_loss(plans: Sequence[Sequence[int]]) -> int:

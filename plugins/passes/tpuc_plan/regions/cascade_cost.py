@@ -159,7 +159,7 @@ class IncrementalEstimate:
                 rows += sample.weight * sample.add(point)
             except ValueError:
                 return False
-        self.constants[point] = _constants(task, self.cycles)
+        self.constants[point] = constants_of(task, self.cycles)
         return 2 * rows <= 3 * self.batches * cascade.tasks[point].results[0].shape[2]
 
     def _is_possible(self, point: int, task: TileTask) -> bool:
@@ -231,7 +231,7 @@ class _Sample:
         return transfers, passing, live
 
 
-def _constants(task: TileTask, cycles: Cycles) -> tuple[int, int]:
+def constants_of(task: TileTask, cycles: Cycles) -> tuple[int, int]:
     """Return the bytes per lane of all constants of a task, and the cycles of loading them."""
     size = total = 0
     for group in task.constant_groups:

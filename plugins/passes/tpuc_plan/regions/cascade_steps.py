@@ -137,10 +137,15 @@ class _StripedSteps(TaskSteps):
             return
         value, place, box = task.operation.result, results[0], task.result_box(tile, 0)
         own, side = _cut(box, share), task.results[0]
-        part = common.passing.stripe.bands[(value,)].part(side, own)
-        if part is None or part[1] is not None:  # what lies beyond the share is the same in the other stripe
+        band = common.passing.stripe.bands[(value,)]
+        part = band.part(side, own)
+        if task.cores > 1 and (part is None or part[1] is not None):  # another core stores what lies beyond the share
+            part = band.strided_part(side, own)
+        elif part is not None and part[1] is not None:
+            part = None
+        if part is None:  # what lies beyond the share is the same in the other stripe
             own, part = box, (place.offset, None)
-        source = Place(place.buffer, part[0], side.local(own.shape))
+        source = Place(place.buffer, part[0], replace(side.local(own.shape), strides=part[1]))
         yield Store(value, source, side.ddr(own), self.cycles.store(side, own.shape))
 
 

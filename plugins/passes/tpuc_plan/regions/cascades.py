@@ -17,8 +17,6 @@ from tpuc_plan.tasks.steps import Step, Steps, TensorLoad
 from tpuc_plan.tasks.stripes import Cascade
 from tpuc_plan.tasks.task import Task, TileTask
 
-_LENGTH = 12
-"""Maximum number of operations in a cascade."""
 _PARTS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32)
 """Numbers of parts into which rows may be cut."""
 _TRIES = 5
@@ -51,6 +49,9 @@ class CascadeFinder:
     """Searches a region for cascades. `live_out`: roots of values that must be written to DDR. `budget`: bytes per lane
     that a cascade may use.
     """
+
+    length = 12
+    """Maximum number of operations in a cascade."""
 
     def __init__(
         self, tasks: Sequence[Task], live_out: Collection[Value], costs: CascadeCosts, aliases: AliasSets, budget: int
@@ -87,7 +88,7 @@ class CascadeFinder:
         refused: set[tuple[int, int, Stripes]] = set()
         while True:
             found = self._choose(before, refused)
-            wrong = [cascade for cascade in found if not _is_sound(cascade)]
+            wrong = [cascade for cascade in found if not is_sound(cascade)]
             if not wrong:
                 return found
             refused.update((one.start, one.start + len(one.tasks), one.stripes) for one in wrong)
@@ -101,7 +102,7 @@ class CascadeFinder:
             stripes = replace(cascade.stripes, parts=parts)
             estimate = self._estimate(cascade.start, stripes)
             other = None if estimate is None else self._cascade(cascade.start, stop, stripes, estimate.lane_bytes)
-            if other is not None and _is_sound(other):
+            if other is not None and is_sound(other):
                 yield other
 
     def _choose(self, before: _Baseline, refused: AbstractSet[tuple[int, int, Stripes]]) -> list[Cascade]:
@@ -142,7 +143,7 @@ class CascadeFinder:
         most = bisect.bisect(_PARTS, last.results[0].shape[2])  # no stripe without a row
         fewest = 0 if last.results[0].shape[0] > 1 else 1  # the whole would be no stripe
         self._begin(stop)
-        for start in range(stop - 2, max(stop - _LENGTH, 0) - 1, -1):
+        for start in range(stop - 2, max(stop - self.length, 0) - 1, -1):
             if self.cut[start] is None:
                 return
             transfers = sum(before.transfers[start:stop]) - self._saved(start, stop, before)
@@ -262,7 +263,7 @@ class _Ending:
     def __init__(self, finder: CascadeFinder, stop: int) -> None:
         self.finder = finder
         self.stop = stop
-        self.first = max(stop - _LENGTH, 0)
+        self.first = max(stop - finder.length, 0)
         while any(task is None for task in finder.cut[self.first : stop]):
             self.first += 1
         cut = finder.cut[self.first : stop]
@@ -288,7 +289,7 @@ class _Ending:
         return finder.costs.number((rest, finder.costs.kind(task), numbers, written, readers))
 
 
-def _is_sound(cascade: Cascade) -> bool:
+def is_sound(cascade: Cascade) -> bool:
     """True if every stripe can be computed."""
     try:
         for _ in cascade.all():

@@ -56,6 +56,12 @@ class Band:
         n, c, h, w = box.start
         return side.part(self.shape(side.shape), (n - self.batches[0], c, h - self.rows[0], w), box.shape)
 
+    def strided_part(self, side: Side, box: Box) -> tuple[int, Shape4 | None] | None:
+        """Return offset and strides of a part that a transfer can address in the local copy; None if it cannot."""
+        n, c, h, w = box.start
+        start, item = (n - self.batches[0], c, h - self.rows[0], w), side.element.bits // 8
+        return side.lmem.part_strides(side.layout, self.shape(side.shape), item, start, box.shape)
+
 
 def _around(one: Range, other: Range) -> Range:
     return min(one[0], other[0]), max(one[1], other[1])

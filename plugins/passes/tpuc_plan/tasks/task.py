@@ -276,7 +276,7 @@ class TileTask:
         """Return which of `count` things that cores compute apart are in this part."""
         if self.share is None:
             return range(count)
-        return range(count * self.share // self.cores, count * (self.share + 1) // self.cores)
+        return range(*(-(-count * share // self.cores) for share in (self.share, self.share + 1)))
 
     def shared(self, share: int) -> TileTask:
         """Return the part that a core computes."""

@@ -1,0 +1,93 @@
+"""Plan operations that several cores compute apart, where that is faster than one core alone.
+
+Between such operations, runs of others stay on one core, with their values in local memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tpuc.api import LmemOverflow, Operation, Value
+from tpuc.api.boundary import states_of
+
+from tpuc_plan.module_planner import ModulePlanner
+from tpuc_plan.regions.apart import ApartFinder, Costs
+from tpuc_plan.regions.cascade_cost import CascadeCosts
+from tpuc_plan.tasks.aliases import AliasSets
+from tpuc_plan.tasks.cost import Cycles
+from tpuc_plan.tasks.plan import Plan, TilePlan
+from tpuc_plan.tasks.task import HostTask, Task, TileTask
+
+_WEIGHTS = (100, 40, 0)
+"""Percent of the transfers between both kinds of runs that plans are made for: how much of them overlaps with other
+work is known only from the real program.
+"""
+_BUDGET = 94
+"""Percent of local memory for the values of a cascade."""
+
+
+def plan_apart(planner: ModulePlanner, plan: Plan) -> Plan:
+    """Return the fastest plan for the planner's cores; `plan` if nothing is faster."""
+    chip, timelines = planner.chip, planner.timelines_of(plan)
+    planned = planner.planned(plan)
+    if len(timelines) != 1 or states_of(planner.module) or any(isinstance(one, HostTask) for one in planned.tasks):
+        return plan
+    cycles = planner.costs.cycles.by((chip.shared_profile,)) if chip.shared_profile else planner.costs.cycles
+    timeline, operations = timelines[0]
+    times: dict[Operation, int] = {}
+    end = 0
+    for entry in sorted(timeline.entries, key=lambda entry: entry.end):
+        operation = operations[id(entry.command.instruction)]
+        times[operation] = times.get(operation, 0) + max(entry.end - end, 0)
+        end = max(end, entry.end)
+    apart: dict[int, tuple[int, TilePlan]] = {}
+    for point, task in enumerate(planned.tasks):
+        if isinstance(task, TileTask):
+            try:
+                apart[point] = planner.streamed(task.operation, cycles)
+            except LmemOverflow:
+                continue
+    aliases = planned.aliases
+    outputs = {aliases.root(value) for value in (*planner.module.main.outputs, *planner.shared(plan))}
+    budget = chip.lmem.lane_bytes * _BUDGET // 100
+    plain = [replace(task, stripes=None) if isinstance(task, TileTask) else task for task in planned.tasks]
+    finder = ApartFinder(plain, outputs, CascadeCosts(cycles), aliases, budget, planner.cores)
+    alone = [times.get(task.operation, 0) for task in planned.tasks]
+    costs = Costs(alone, apart, _borders(planned.tasks, aliases, planner.costs.cycles))
+    best, least = plan, timeline.cycles
+    for weight in _WEIGHTS:
+        chosen = finder.choose(costs, weight)
+        if not chosen:
+            continue
+        found = planner.plan_around(plan, chosen)
+        count = planner.cycles_of(found)
+        if count is not None and count < least:
+            best, least = replace(found, cycles=count), count
+    return best
+
+
+def _borders(tasks: Sequence[Task], aliases: AliasSets, cycles: Cycles) -> Sequence[int]:
+    """Return, for each task, the cycles of storing and loading what is in local memory before it."""
+    spans: dict[Value, list[int]] = {}
+    sizes: dict[Value, int] = {}
+    for point, task in enumerate(tasks):
+        if not isinstance(task, TileTask):
+            continue
+        for index in sorted(task.residency.resident_out):
+            value, side = aliases.root(task.operation.results[index]), task.results[index]
+            spans[value] = [point, point]
+            sizes[value] = cycles.store(side, side.shape) + cycles.load(side, side.shape)
+        for index in task.residency.resident_in:
+            value = aliases.root(task.operation.operands[index])
+            if value in spans:
+                spans[value][1] = point
+    changes = [0] * (len(tasks) + 1)
+    for value, (first, last) in spans.items():
+        changes[first + 1] += sizes[value]
+        changes[last + 1] -= sizes[value]
+    total, found = 0, list[int]()
+    for change in changes[: len(tasks)]:
+        total += change
+        found.append(total)
+    return found
