@@ -301,7 +301,7 @@ def test_post_processing_has_the_name_of_the_peer_too(tpuc: CommandLine, calls: 
 def test_calibrate_writes_the_table(tpuc: CommandLine, calls: Calls) -> None:
     outcome = tpuc("run_calibration", "net.mlir", "--data_list", "table", "--headroom", "1", "-o", "out")
     assert (outcome.code, outcome.out, outcome.err) == (0, "a check\n", "")
-    options = {"tune_num": 10, "bias_num": 16, "workers": 0, "cluster": "", "resume": "", "statistics": "out.npz"}
+    options = {"tune_num": 16, "bias_num": 16, "workers": 0, "cluster": "", "resume": "", "statistics": "out.npz"}
     settings = {"data_list": Path("table"), "input_num": 0, "method": "kld", "histogram_bin_num": 2048}
     settings["options"] = {**options, "headroom": 1.0, "lint": True, "strict": False, "force": False}
     assert calls[1:] == [("load", ("net.mlir",), {}), ("calibrate", ("module of net.mlir",), settings)]

@@ -39,24 +39,24 @@ class Floor:
 
 # One answer (0.01 of another score) and at least one dB below what bm1684x reached with the default options of
 # calibration when these were written. The vendor's compiler has less dB in every row. The calibration images of yunet
-# show no large faces; its floor needs the headroom that calibration leaves for that. Tables that keep all faces of
-# yunet and ultraface have 1.6 and 1.3 dB less than those that kept 39 and 40 of 40. mobilenet_v2 had 32.1 dB: its
-# candidate tables are within 1 dB on the few samples that score them, and since every element is counted another one of
-# them wins; top-1 and agreement with float (60 of 60) are the same.
+# show no large faces; its floor needs the headroom that calibration leaves for that. Which samples tune is a draw that
+# their contents decide, as the order of files did before: orders gave lenet 50.3 to 59.8 dB (one step of a byte in the
+# probabilities of one digit is most of its error; before the Softmax 44.7 to 45.7), yolox 11.7 to 13.2 dB and 0.42 to
+# 0.46, ic01 29.1 to 30.4. The floors are a dB below today's draw.
 FLOORS = {
-    "mnist": Floor(197, 44.0),
-    "ic01": Floor(159, 30.0, 35.0),
-    "kws01": Floor(175, 27.4, 29.9),
-    "vww01": Floor(171, 32.1, 28.4),
+    "mnist": Floor(197, 45.6),
+    "ic01": Floor(160, 27.9, 34.3),
+    "kws01": Floor(175, 26.5, 29.8),
+    "vww01": Floor(170, 32.8, 29.2),
     "ad01": Floor(0.935, 41.6),
     "mobilenet_v1": Floor(33, 20.0, 21.1),
-    "mobilenet_v2": Floor(54, 27.7, 21.6),
-    "blazeface": Floor(39, 24.6),
-    "ultraface": Floor(39, 42.1, 28.1),
+    "mobilenet_v2": Floor(54, 30.2, 21.8),
+    "blazeface": Floor(39, 25.1),
+    "ultraface": Floor(39, 44.1, 32.8),
     "yunet": Floor(39, 10.5),
-    "yolox": Floor(0.44, 11.9),
-    "squeezenet": Floor(39, 26.8),
-    "lenet": Floor(197, 58.0, 44.0),
+    "yolox": Floor(0.447, 12.2),
+    "squeezenet": Floor(39, 26.5),
+    "lenet": Floor(197, 49.0, 44.5),
 }
 
 

@@ -57,12 +57,15 @@ FEW_KEPT = 0.9
 
 @dataclass(frozen=True)
 class OutputCheck:
-    """Number of predictions of an output, or of a part of one, on which two networks agree, and its SQNR in dB."""
+    """Number of predictions of an output, or of a part of one, on which two networks agree, and its SQNR in dB.
+    `expected`: the share of equal predictions by the margins of more samples, and their number.
+    """
 
     name: str
     same: int
     total: int
     decibels: float
+    expected: tuple[float, int] | None = None
 
     @property
     def share(self) -> float:
@@ -70,10 +73,10 @@ class OutputCheck:
         return self.same / self.total if self.total else 1.0
 
     def interval(self, samples: int) -> Interval:
-        """Return the 95 % confidence interval of the share. Predictions of one sample are correlated and count as
-        one.
+        """Return the 95 % confidence interval of the share, by margins where known. Predictions of one sample are
+        correlated and count as one.
         """
-        return share_interval(self.share, min(self.total, samples))
+        return share_interval(*(self.expected or (self.share, min(self.total, samples))))
 
 
 @dataclass(frozen=True)
@@ -121,9 +124,10 @@ class SelfCheck:
         of = f" of output '{worst.name}'" if len(self.outputs) > 1 else ""
         if not worst.total:
             return visible(f"{start}: SQNR {lowest.decibels:.1f} dB at output '{lowest.name}', the lowest one")
+        by = f" by the margins of {worst.expected[1]} samples" if worst.expected else ""
         return visible(
             f"{start}: {worst.same} of {worst.total} predictions{of} agree with float ({worst.share:.1%}, "
-            f"{self.interval.text()}), lowest SQNR {lowest.decibels:.1f} dB at output '{lowest.name}'"
+            f"{self.interval.text()}{by}), lowest SQNR {lowest.decibels:.1f} dB at output '{lowest.name}'"
         )
 
     def complaint(self) -> str:
@@ -146,7 +150,13 @@ class SelfCheck:
             "agreement": self.agreement,
             "interval": list(self.interval),
             "outputs": [
-                {"name": one.name, "same": one.same, "total": one.total, "sqnr_db": one.decibels}
+                {
+                    "name": one.name,
+                    "same": one.same,
+                    "total": one.total,
+                    "sqnr_db": one.decibels,
+                    "expected": one.expected[0] if one.expected else None,
+                }
                 for one in self.outputs
             ],
         }

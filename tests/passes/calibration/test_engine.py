@@ -20,6 +20,7 @@ from tpuc_ops import top
 from tpuc_quantize.calibration import race, search
 from tpuc_quantize.calibration.network_comparison import Comparison
 from tpuc_quantize.calibration.search import Search
+from tpuc_quantize.observers.progress_file import by_content
 from tpuc_quantize.options.budgets import BUDGETS
 from tpuc_quantize.proposers import rounded_weights
 from tpuc_quantize.scaling.equalize_weights import EqualizeWeights
@@ -60,6 +61,24 @@ def test_threads_one_process_and_three_give_the_same_bytes(module: Module, tmp_p
     assert table(module, tmp_path, IMAGES, workers=3) == expected
 
 
+@pytest.mark.parametrize("hold_out", [False, True])
+def test_any_order_of_samples_and_copies_give_the_same_bytes(module: Module, tmp_path: Path, hold_out: bool) -> None:
+    expected = table(module, tmp_path, IMAGES, hold_out=hold_out)
+    for seed in range(3):
+        order = np.random.default_rng(seed).permutation(len(IMAGES))
+        assert table(module, tmp_path, IMAGES[order], hold_out=hold_out) == expected
+    assert table(module, tmp_path, np.concatenate([IMAGES[::-1], IMAGES[:7]]), hold_out=hold_out) == expected
+
+
+def test_one_more_sample_hardly_changes_which_ones_tune() -> None:
+    keys = [f"{number:08x}" for number in range(40)]
+    chosen = {keys[place] for place in by_content(keys)[:10]}
+    for place in range(40):
+        rest = [*keys[:place], *keys[place + 1 :]]
+        assert len(chosen - {rest[one] for one in by_content(rest)[:10]}) <= 1
+    assert by_content([keys[0]] * 3, {1}) in ([0, 2], [2, 0])
+
+
 def test_observation_computes_nothing_that_the_statistics_have_computed(
     module: Module, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -83,7 +102,7 @@ def test_observation_computes_nothing_that_the_statistics_have_computed(
         search, "MOST_WHOLE", 5 * sum(step.operation.result.tensor.size for step in FakeNetwork(module).plan.steps)
     )
     assert table(module, tmp_path, IMAGES, workers=1) == expected
-    samples = len({place * 40 // count for count in (10, 16) for place in range(count)})
+    samples = 16  # the same for tuning and biases
     assert len(computed) == (samples - 5) * len(FakeNetwork(module).plan.steps)
 
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 @click.option("--input-num", type=COUNT, default=0, show_default=True, help="Number of samples to use; 0: all.")
 @click.option("--method", default="kld", show_default=True, help="Method that chooses thresholds.")
 @click.option("--histogram-bin-num", type=POSITIVE, default=2048, show_default=True, help="Bins.")
-@click.option("--tune-num", type=COUNT, default=10, show_default=True, help="Samples for tuning; 0: no tuning.")
+@click.option("--tune-num", type=COUNT, default=16, show_default=True, help="Samples for tuning; 0: no tuning.")
 @click.option("--bias-num", type=COUNT, default=16, show_default=True, help="Samples for bias correction; 0: none.")
 @click.option(
     "--headroom",

@@ -12,10 +12,11 @@ from tpuc.api.evaluation import Array
 from tpuc_driver.api.host import CHECK_SAMPLES, SELF_CHECK, OutputCheck, SelfCheck, decibels
 from tpuc_quantize.metrics.agreement import Agreement, Classes, Numbers, Presence, TaskMetric
 from tpuc_quantize.metrics.output_heads import task_metrics_of
-from tpuc_quantize.observers.held_out import MOST, spread
+from tpuc_quantize.observers.held_out import MOST, HeldOut, spread
 from tpuc_quantize.options.budgets import BUDGETS, affordable
 from tpuc_quantize.options.tuning import AGREEMENT
 
+from tpuc_accuracy.analysis.expected_agreement import expected_agreement
 from tpuc_accuracy.analysis.paired_runs import Outputs, calibrated_pairs, compiled_pairs
 
 
@@ -50,8 +51,9 @@ class CheckDecisions(Pass):
         task_metrics = task_metrics_of(module, pairs[0])
         if task_metrics:
             are_all = all(isinstance(one, Numbers) for one in task_metrics)
+            others = samples.others if isinstance(samples, HeldOut) and self.tuned is False else ()
             checks = tuple(
-                _checked(one, *pairs, counts=are_all or not isinstance(one, Numbers)) for one in task_metrics
+                _checked(one, *pairs, others, counts=are_all or not isinstance(one, Numbers)) for one in task_metrics
             )
             shows = _shows_something(task_metrics, pairs[0])
             context.leave(SELF_CHECK, SelfCheck(_subject(context, tpu), len(pairs[0]), checks, self.tuned, shows))
@@ -76,11 +78,19 @@ def _shows_something(task_metrics: Sequence[TaskMetric], reference: Sequence[Out
     )
 
 
-def _checked(metric: TaskMetric, reference: Sequence[Outputs], got: Sequence[Outputs], *, counts: bool) -> OutputCheck:
+def _checked(
+    metric: TaskMetric,
+    reference: Sequence[Outputs],
+    got: Sequence[Outputs],
+    others: Sequence[Outputs],
+    *,
+    counts: bool,
+) -> OutputCheck:
     agreement = metric.agreement(reference, got) if counts else Agreement()
     energies = [_energies(metric.part.of(a), metric.part.of(b)) for a, b in zip(reference, got, strict=True)]
     signal, noise = (sum(column) for column in zip(*energies, strict=True))
-    return OutputCheck(metric.name, agreement.same, agreement.total, decibels(signal, noise))
+    expected = expected_agreement(metric, reference, got, others) if counts else None
+    return OutputCheck(metric.name, agreement.same, agreement.total, decibels(signal, noise), expected)
 
 
 def _energies(reference: Array, got: Array) -> tuple[float, float]:

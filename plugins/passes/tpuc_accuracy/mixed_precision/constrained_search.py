@@ -27,6 +27,7 @@ from tpuc_driver.api.host import (
     SampleSet,
     SampleSource,
     distinct,
+    fingerprints,
     inputs_of,
     open_pool,
     open_samples,
@@ -166,7 +167,7 @@ class ConstrainedSearch:
 
     def _held_out(self) -> Sequence[int]:
         """The samples for the final check, each once."""
-        places = choose_held_out(self.samples, wanted=self.preparations.calibration.held_out_num)
+        places = choose_held_out(fingerprints(self.samples), wanted=self.preparations.calibration.held_out_num)
         return list({self.samples.samples[place]: place for place in places}.values())
 
     def _measure(self, held_out: SampleSource | None) -> OpenedMeasure:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tpuc.api import CALIBRATION_TABLE, CalibrationError, Calibrator, Module, Pass, PassContext, undone_on_failure
-from tpuc_driver.api.host import SampleSet, SampleSource, open_pool, open_samples
+from tpuc_driver.api.host import SampleSet, open_pool, open_samples
 from tpuc_lower.lowering.unrolling import with_steps
 from tpuc_prequantized.common import computes_floats, has_scales
 from tpuc_prequantized.integer_matrices import of_floats
@@ -38,8 +37,8 @@ class Calibrate(Pass):
     thresholds per value, and from the other proposers; the race keeps the one with the best prediction agreement, then
     the best outputs. `kld` is also compared with `percentile`. Thresholds per channel, equalized filters, and rounded
     filters (of quick networks, or of all with `round_weights`) are kept where outputs are clearly better. Last, the
-    mean errors of products on `bias_num` samples (0: none) are corrected where that helps. These samples are spread
-    over the data set; slow networks use fewer, by a budget in operations.
+    mean errors of products on `bias_num` samples (0: none) are corrected where that helps. Contents choose these
+    samples, in any order of the data set; slow networks use fewer, by a budget in operations.
 
     Network inputs and small integers keep their largest magnitude, unless outputs are clearly better for less: a
     histogram divergence says nothing about few, evenly spread values such as pixels. `headroom` multiplies all ranges;
@@ -61,7 +60,7 @@ class Calibrate(Pass):
     input_num: int = 0
     method: str = "kld"
     histogram_bin_num: int = 2048
-    tune_num: int = 10
+    tune_num: int = 16
     tune_candidates: int = 10
     bias_num: int = 16
     headroom: float = 0.0
@@ -93,11 +92,10 @@ class Calibrate(Pass):
             tune_num = self.tune_num if calibrator.needs_histogram else 0
             settings = Settings(tune_num, self.tune_candidates, self.bias_num, self.headroom, self.round_weights)
             findings = examine_values(given, pool, context, checks=self.lint, force=self.force)
-            held_out = self._held_out(findings.source)
-            kept = engine.kept(Progress(findings.source, counting), settings, held_out, checks=self.hold_out)
+            progress = engine.begin(findings.source)
+            kept = engine.kept(progress, settings, self._held_out(progress), checks=self.hold_out)
             looked = lint(engine.network, findings, pool, context, counting, kept) if self.lint else None
             self._check(looked.findings if looked is not None else (), context)
-            progress = engine.begin(findings.source)
             if looked is not None and not progress.seen:
                 looked.enter(progress, kept)
             engine.collect(progress, kept)
@@ -105,7 +103,7 @@ class Calibrate(Pass):
                 context.remark(sentence(gaps))
             headroom = self.headroom or self._needed_headroom(progress, context, tunes=tune_num > 0)
             settings, names = replace(settings, headroom=headroom), frozenset(one.name for one in inputs)
-            held_out = self._held_out(progress.samples, progress.skipped)
+            held_out = self._held_out(progress)
             found = engine.search(without(progress, held_out), _methods(calibrator, context), names, settings)
         count = len(progress.samples) - len(progress.skipped)
         remarks = make_remarks((self.method,), self.histogram_bin_num, count, found.tuned, context.options.get("epoch"))
@@ -116,8 +114,8 @@ class Calibrate(Pass):
             leave_samples(context, progress, held_out, module)
         return False
 
-    def _held_out(self, samples: SampleSource, skipped: Container[int] = ()) -> tuple[int, ...]:
-        return choose_held_out(samples, skipped, self.held_out_num) if self.hold_out else ()
+    def _held_out(self, progress: Progress) -> tuple[int, ...]:
+        return choose_held_out(progress.keys, progress.skipped, self.held_out_num) if self.hold_out else ()
 
     def _needed_headroom(self, progress: Progress, context: PassContext, *, tunes: bool) -> float:
         """The headroom for samples that show nothing, with a remark; 0 without tuning, which keeps the method's

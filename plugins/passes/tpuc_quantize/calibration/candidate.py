@@ -17,16 +17,17 @@ Entries = Mapping[str, TensorThreshold]
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """Thresholds, bias shifts, thresholds per channel, rounded filters, channel factors moved between filters, and the
-    stages that led here from the statistics.
+    """Thresholds, bias shifts, thresholds of network inputs and per channel, rounded filters, channel factors moved
+    between filters, and the stages that led here from the statistics.
 
-    `channels` and `rounding` None: those of the best candidate so far. A candidate with a `handicap` must score that
-    many decibels more than those without.
+    `inputs`, `channels` and `rounding` None: those of the best candidate so far. A candidate with a `handicap` must
+    score that many decibels more than those without.
     """
 
     name: str
     entries: Entries
     shifts: Mapping[str, Array] = field(default_factory=dict[str, Array])
+    inputs: Entries | None = None
     channels: Mapping[str, Array] | None = None
     rounding: Filters | None = None
     factors: Mapping[str, Array] = field(default_factory=dict[str, Array])
@@ -60,9 +61,16 @@ class Candidate:
         return replace(self, name=name, shifts={} if shifts is None else shifts, handicap=handicap)
 
     def beside(self, best: Candidate) -> Candidate:
-        """The candidate with thresholds per channel and rounding of the best one so far, unless it has its own."""
+        """The candidate with the best one's thresholds of inputs and per channel and rounding, unless it has its
+        own.
+        """
+        taken: Entries = best.inputs if self.inputs is None and best.inputs is not None else {}
+        stages = [one for one in best.stages if one not in self.stages and one.thresholds.keys() <= taken.keys()]
         return replace(
             self,
+            entries={**self.entries, **taken},
+            stages=(*self.stages, *stages),
+            inputs=best.inputs if self.inputs is None else self.inputs,
             channels=best.channels if self.channels is None else self.channels,
             rounding=best.rounding if self.rounding is None else self.rounding,
         )

@@ -167,7 +167,7 @@ class Engine:
         best = race.run()
         best = best.through("thresholds per channel beside it", best.entries, best.channels or {})
         rounding = changes_of(FakeNetwork(race.search.module), best.rounding) if best.rounding else {}
-        tuned = len(race.search.spread(settings.tune_num))
+        tuned = len(race.search.observable(settings.tune_num))
         return Found(best, tuned, tuple(race.reasons), Origin(best.stages, tuple(race.rounds)), rounding)
 
     def search_of(
@@ -192,8 +192,8 @@ class Engine:
         if settings.tune_num:
             tables = [with_whole_scores(one, self.module) for one in tables]
         tables = [replace(one, factors=factors or {}) for one in tables]
-        held = given | counts
-        return Search(self.module, self.context, self.pool, progress, settings, tables, held, tables[0], equalized)
+        held, first = given | counts, tables[-1 if settings.tune_num else 0]
+        return Search(self.module, self.context, self.pool, progress, settings, tables, held, first, equalized)
 
     def _with_factors(
         self, progress: Progress, factors: Mapping[str, Array], settings: Settings
@@ -202,7 +202,7 @@ class Engine:
         progress.values.clear()
         module = self.module.clone()
         move_factors(module, factors)
-        again = Progress(progress.samples, progress.counting)
+        again = Progress(progress.samples, progress.counting, keys=progress.keys)
         engine = replace(self, module=module, resume=None, statistics=None)
         kept = engine.kept(replace(again, skipped=progress.skipped), settings)
         replace(engine, context=replace(self.context, remark=self.context.log)).collect(again, kept)

@@ -16,7 +16,6 @@ from tpuc_quantize.calibration.search import Search
 from tpuc_quantize.importing.propagate_calibration import calibrated_copy
 from tpuc_quantize.metrics.scores import Score
 from tpuc_quantize.metrics.taps import slots_to_see
-from tpuc_quantize.observers.held_out import spread
 from tpuc_quantize.options.budgets import BUDGETS, affordable
 from tpuc_quantize.options.tuning import COMPARISON
 from tpuc_quantize.simulation.network import FakeNetwork, State
@@ -64,9 +63,8 @@ def compare_networks(search: Search, other: Module, proposer: str, name: str) ->
 
 
 def _some(search: Search, count: int) -> Samples:
-    """The first readable samples, up to a number."""
-    usable = [place for place in range(len(search.progress.samples)) if place not in search.progress.skipped]
-    return search.samples([usable[place] for place in spread(len(usable), count)])
+    """That many of the samples on which tables are compared."""
+    return search.samples(search.progress.usable[-count:])
 
 
 def _scored(module: Module, search: Search, samples: Samples) -> Score:

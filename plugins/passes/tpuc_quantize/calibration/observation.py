@@ -22,9 +22,11 @@ MANY_ELEMENTS = 1 << 23
 
 @dataclass(frozen=True)
 class Tuning:
-    """The samples at `places` used for tuning; see `Tuner` for those that are `distant`, and `Weigher`."""
+    """The samples used for tuning, by place, with the seeds of their random signs; see `Tuner` for those that are
+    `distant`, and `Weigher`.
+    """
 
-    places: tuple[int, ...]
+    seeds: Mapping[int, int]
     distant: frozenset[int]
     measure: Measure
     entries: Mapping[str, TensorThreshold]
@@ -71,7 +73,7 @@ class _Observer:
         if (tuning := job.tuning) is not None:
             self.tuner = Tuner(net, tuning.entries, tuning.candidates)
             self.weigher = Weigher(net, tuning.measure, tuning.limits, tuning.powers, tuning.wide)
-        self.places = tuning.places if tuning is not None else ()
+        self.seeds = tuning.seeds if tuning is not None else dict[int, int]()
         self.distant = tuning.distant if tuning is not None else ()
         self.middle = _middle(net.plan)
 
@@ -86,13 +88,13 @@ class _Observer:
             if place in self.job.biased and (means := product_means(self.net, index, state)) is not None:
                 products[self.net.plan.steps[index].operation.name] = means
 
-        if place not in self.places or tuner is None or weigher is None:
+        if place not in self.seeds or tuner is None or weigher is None:
             self.net.run(sample, integer=False, on_step=see, known=known)
             return Observation(products=products)
         state = self.net.run(sample, integer=False, on_step=see, keep=self._behind_middle(), known=known)
         if place in self.distant:
             distances.update(tuner.outputs(state))
-        importance = weigher.weigh(self._parts(sample, state, known), self.places.index(place))
+        importance = weigher.weigh(self._parts(sample, state, known), self.seeds[place])
         return Observation(distances, importance, products)
 
     def _behind_middle(self) -> frozenset[int]:

@@ -23,7 +23,7 @@ class Rule(Enum):
     """The rule that selects one candidate of a round."""
 
     BEST = "the best score"
-    BEST_WITH_MARGIN = "the best score, not counting the cost of headroom"
+    PREDICTIONS = "the one with headroom, unless predictions are lost"
     IMPROVEMENT = "each that is clearly better than the one before"
     SIMPLIFICATION = "the simpler one, unless it is clearly worse"
     ALWAYS = "the last one, without being compared"
@@ -52,16 +52,17 @@ _BEHIND = (
 )
 RACE = (
     _NETWORK,
+    Stage("inputs", ("clipped-inputs",), Rule.IMPROVEMENT),
     Stage("filters", ("rounded-weights",), Rule.IMPROVEMENT),
     _CHANNELS,
     Stage("tables", ("per-op-error", "output-error", "deep-clipping", "range-estimators")),
-    Stage("inputs", ("clipped-inputs",), Rule.IMPROVEMENT),
     *_BEHIND,
 )
+"""Inputs come first: the noise of a coarse input hides what filters and tables differ by."""
 UNSEEN_RACE = (
     _NETWORK,
     _CHANNELS,
-    Stage("tables", ("unseen-range", "deep-clipping", "range-estimators"), Rule.BEST_WITH_MARGIN),
+    Stage("tables", ("unseen-range", "deep-clipping", "range-estimators"), Rule.PREDICTIONS),
     *_BEHIND,
 )
 """For samples that do not show what the network looks for: thresholds get headroom."""
@@ -123,7 +124,7 @@ class Race:
             case Rule.SIMPLIFICATION:
                 for name, one in self._proposals(stage.proposers):
                     self._simplify(name, one)
-            case Rule.BEST | Rule.BEST_WITH_MARGIN:
+            case Rule.BEST | Rule.PREDICTIONS:
                 self._select(stage)
         if self._ran:
             self._tell(stage)
@@ -198,11 +199,9 @@ class Race:
                 scores = [score for _, _, score in evaluated]
                 self._evaluate(name, one, scores[best_of(scores)] if scores else None)
         self._ran += known
-        factor = self.search.settings.headroom if stage.rule is Rule.BEST_WITH_MARGIN else 1.0
         scores = [score for _, _, score in self._ran]
-        place = best_of(
-            scores, [one.handicap for _, one, _ in self._ran], COMPARISON.clearly + 20 * math.log10(max(factor, 1.0))
-        )
+        tolerance = math.inf if stage.rule is Rule.PREDICTIONS else COMPARISON.clearly
+        place = best_of(scores, [one.handicap for _, one, _ in self._ran], tolerance)
         _, self.search.best, self.search.score = self._ran[place]
         taken = f"{self.search.best.name}, of {len(scores)} compared: {self.search.score}"
         self.reasons.append(f"{stage.name}: {taken}")

@@ -20,7 +20,7 @@ from tpuc_quantize.calibration.range_margins import scores_of
 from tpuc_quantize.importing.propagate_calibration import calibrated_copy
 from tpuc_quantize.metrics.taps import slots_to_see
 from tpuc_quantize.observers.collector import Kept
-from tpuc_quantize.observers.held_out import MOST_OUTPUTS, spread, to_check, without
+from tpuc_quantize.observers.held_out import MOST_OUTPUTS, to_check, without
 from tpuc_quantize.observers.progress_file import Progress
 from tpuc_quantize.options.budgets import BUDGETS, affordable, operations_of
 from tpuc_quantize.remedies.bias_correction import ProductMeans, corrected_ops, filter_shifts
@@ -45,7 +45,7 @@ class Settings:
     samples does not count then. `round_weights` rounds filters of slow networks, too.
     """
 
-    tune_num: int = 10
+    tune_num: int = 16
     tune_candidates: int = 10
     bias_num: int = 16
     headroom: float = 0.0
@@ -95,8 +95,8 @@ class Search:
         reader = SampleReader(source)
         return [reader.read(index) for index in range(len(source))]
 
-    def spread(self, count: int) -> list[int]:
-        """The places of that many samples, evenly spread over the data set; fewer for slow networks."""
+    def observable(self, count: int) -> list[int]:
+        """The places of that many samples, fewer for slow networks."""
         return _observed(self.progress, self.module, count)
 
     @cached_property
@@ -136,18 +136,18 @@ class Search:
     @cached_property
     def observed(self) -> Observed:
         """One float run over the samples for tuning and those for biases."""
-        tuned, biased = (self.spread(count) for count in (self.settings.tune_num, self.settings.bias_num))
+        tuned, biased = (self.observable(count) for count in (self.settings.tune_num, self.settings.bias_num))
         known = {} if self.best.rounding else self.progress.products
         plain = self._calibrated(dict.fromkeys(self.progress.histograms, _WHATEVER))
         missing = [place for place in biased if place not in known]
         places = sorted({*tuned, *missing})
         choices = candidates_of(self.lowest, self.settings.tune_candidates) if tuned else {}
-        at = {place: index for index, place in enumerate(places)}
+        at, keys = {place: index for index, place in enumerate(places)}, self.progress.keys
         job = ObserveJob(
             PortableModule(plain, self.context.registry),
             self._source(places),
             frozenset(at[place] for place in missing),
-            self._tuning([at[place] for place in tuned], plain, choices) if tuned else None,
+            self._tuning({at[place]: int(keys[place], 16) for place in tuned}, plain, choices) if tuned else None,
             self._filters(self.best.rounding),
             {at[place]: values for place, values in self.progress.values.items() if place in at},
         )
@@ -161,14 +161,14 @@ class Search:
         products = [observed[at[place]].products if place in missing else found[place] for place in biased]
         return Observed(tuner, [observed[at[one]] for one in tuned], products, biased)
 
-    def _tuning(self, tuned: Sequence[int], plain: Module, choices: Mapping[str, Candidates]) -> Tuning:
+    def _tuning(self, seeds: Mapping[int, int], plain: Module, choices: Mapping[str, Candidates]) -> Tuning:
         limits = {name: max(-one.minimum, one.maximum) for name, one in self.lowest.items()}
-        distant = affordable(self.module, BUDGETS.evaluation, len(tuned))
+        distant = affordable(self.module, BUDGETS.evaluation, len(seeds))
         found = self.progress.histograms if self.progress.counting.counting else {}
         powers = {name: one.statistics().mean_square for name, one in found.items()}
         return Tuning(
-            tuple(tuned),
-            frozenset(tuned[place] for place in spread(len(tuned), distant)),
+            seeds,
+            frozenset([*seeds][:distant]),
             self.evaluator.measure,
             self.lowest,
             choices,
@@ -219,32 +219,22 @@ class Search:
         return replace(samples, samples=tuple(samples.samples[place] for place in places))
 
 
-def _spread(progress: Progress, count: int, *, skip_first: bool = False) -> list[int]:
-    """That many readable samples, evenly spread over the data set; `skip_first`: from the middles between those."""
-    usable = [index for index in range(len(progress.samples)) if index not in progress.skipped]
-    step = max(len(usable) / count, 1.0) if count else 0.0
-    first = step / 2 if skip_first else 0.0
-    places = [int(first + step * place) for place in range(min(count, len(usable)))]
-    return [usable[place % len(usable)] for place in places]
-
-
 def _observed(progress: Progress, module: Module, count: int) -> list[int]:
-    """The places of that many samples, evenly spread over the data set; fewer for slow networks."""
-    return _spread(progress, affordable(module, BUDGETS.observation, count))
+    """The places of that many samples, fewer for slow networks."""
+    return progress.usable[: affordable(module, BUDGETS.observation, count)]
 
 
 def _evaluated(progress: Progress, module: Module) -> list[int]:
-    """The places of the samples on which tables are compared."""
-    count = affordable(module, BUDGETS.evaluation, BUDGETS.most_evaluated)
-    return _spread(progress, count, skip_first=True)
+    """The places of the samples on which tables are compared, others than those observed if there are enough."""
+    return progress.usable[-affordable(module, BUDGETS.evaluation, BUDGETS.most_evaluated) :]
 
 
 def kept_for(
     module: Module, progress: Progress, settings: Settings, held_out: Sequence[int] = (), *, checks: bool = False
 ) -> Kept:
     """What the counting run keeps for the evaluator, for some of the samples that will be held out if all samples are
-    readable, and for those that a later check uses; nothing where that is too much. See `_kept_of_observed` for
-    observed samples.
+    readable, and for those that a later check uses, or all of them; nothing where that is too much. See
+    `_kept_of_observed` for observed samples.
     """
     checked = to_check(progress.samples, module) if checks and not held_out else ()
     net = FakeNetwork(module)
@@ -253,7 +243,10 @@ def kept_for(
     names = frozenset(net.plan.names[slot] for slot in slots if slot in net.plan.names)
     steps = [step for step in net.plan.steps if not names.isdisjoint(value.name for value in step.operation.results)]
     size = sum(value.tensor.size for step in steps for value in step.operation.results)
-    found = (Kept(one, names) for one in (places.union(checked), places) if len(one) * size <= MOST_KEPT)
+    every = frozenset(progress.usable if checks else ())
+    found = (
+        Kept(one, names) for one in (every | places, places.union(checked), places) if len(one) * size <= MOST_KEPT
+    )
     return replace(next(found, Kept()), **_kept_of_observed(net, without(progress, held_out), settings))
 
 

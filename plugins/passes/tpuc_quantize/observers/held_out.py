@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Mapping
+from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tpuc.api import Module, PassContext
-from tpuc_driver.api.host import CHECK_SAMPLES, SEEN_SAMPLES, SampleSource, fingerprints
+from tpuc_driver.api.host import CHECK_SAMPLES, SEEN_SAMPLES, SampleSource
 
 from tpuc_quantize.observers.collector import Outputs
-from tpuc_quantize.observers.progress_file import Progress
+from tpuc_quantize.observers.progress_file import Progress, by_content
 from tpuc_quantize.options.budgets import BUDGETS, affordable
 from tpuc_quantize.options.tuning import CHECKS, COMPARISON
 
@@ -33,6 +33,12 @@ class HeldOut(SampleSource):
         """The known outputs, by sample."""
         return [self.outputs[one] for one in self.samples if one in self.outputs]
 
+    @property
+    def others(self) -> list[Outputs]:
+        """The known outputs of other samples."""
+        held_out = set(self.samples)
+        return [found for one, found in self.outputs.items() if one not in held_out]
+
 
 def spread(count: int, chosen: int) -> list[int]:
     """That many of `count` places, evenly spread: the centers of equal parts."""
@@ -45,20 +51,19 @@ def to_check(samples: SampleSource, module: Module) -> tuple[int, ...]:
     return tuple(spread(len(samples), affordable(module, BUDGETS.observation, BUDGETS.most_checked)))
 
 
-def choose_held_out(samples: SampleSource, skipped: Container[int] = (), wanted: int = 0) -> tuple[int, ...]:
-    """The places of the samples to hold out, spread over the data, none of them `skipped`. Repeated samples are held
-    out with all their places, the first place first. `wanted` samples, at most half of all; 0: the default share.
+def choose_held_out(keys: Sequence[str], skipped: Container[int] = (), wanted: int = 0) -> tuple[int, ...]:
+    """The places of the samples to hold out, by fingerprints, none of them `skipped`. Repeated samples are held out
+    with all their places. `wanted` samples, at most half of all; 0: the default share.
     """
-    places: dict[object, list[int]] = {}
-    for place, sample in enumerate(samples.samples):
-        if place not in skipped:
-            places.setdefault(sample, []).append(place)
+    places: dict[str, list[int]] = {}
+    for place in by_content(keys, skipped):
+        places.setdefault(keys[place], []).append(place)
     different = list(places.values())
     if len(different) < ENOUGH:
         return ()
     usual = min(len(different) // CHECKS.held_out, MOST)
     count = max(usual, min(len(different) // 2, wanted))
-    return tuple(place for index in spread(len(different), count) for place in different[index])
+    return tuple(place for same in different[len(different) - count :] for place in same)
 
 
 def without(progress: Progress, held_out: Collection[int]) -> Progress:
@@ -68,8 +73,7 @@ def without(progress: Progress, held_out: Collection[int]) -> Progress:
 
 def seen_by_tuning(progress: Progress, held_out: Collection[int]) -> list[str]:
     """The fingerprints of the samples that are not held out."""
-    skipped = without(progress, held_out).skipped
-    return [one for place, one in enumerate(fingerprints(progress.samples)) if place not in skipped]
+    return sorted(progress.keys[place] for place in without(progress, held_out).usable)
 
 
 def samples_at(progress: Progress, places: Collection[int]) -> HeldOut:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tpuc.api import CalibrationError, InvalidModel, Module, print_module
 from tpuc.api.evaluation import read_npz, write_npz
-from tpuc_driver.api.host import SampleInput, SampleSource, digests
+from tpuc_driver.api.host import SampleInput, SampleSource, digests, fingerprints
 
 from tpuc_quantize.observers.collector import Counting, Means, Outputs
 from tpuc_quantize.observers.histogram import FINER, Histogram, TensorRange
@@ -25,7 +26,7 @@ VERSION = 4
 class Progress:
     """The state of the statistics: histograms cover the first `seen` samples; `skipped` ones are unreadable. `outputs`
     are the network's outputs for some samples, `values` all values and `products` the means of products; no file
-    keeps these.
+    keeps these. `keys` are the samples' fingerprints.
     """
 
     samples: SampleSource
@@ -36,12 +37,35 @@ class Progress:
     outputs: dict[int, Outputs] = field(default_factory=dict[int, "Outputs"])
     values: dict[int, Outputs] = field(default_factory=dict[int, "Outputs"])
     products: dict[int, Means] = field(default_factory=dict[int, "Means"])
+    keys: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        self.keys = self.keys or fingerprints(self.samples)
+
+    @property
+    def usable(self) -> list[int]:
+        """The places of the samples that are not skipped, in the order of `by_content`."""
+        return by_content(self.keys, self.skipped)
 
     def extend(self, more: SampleSource) -> None:
         """Append the samples whose content is not included yet."""
         known = frozenset(digests(self.samples))
         new = [sample for sample, key in zip(more.samples, digests(more), strict=True) if key not in known]
         self.samples = replace(more, samples=(*self.samples.samples, *new))
+        self.keys = fingerprints(self.samples)
+
+
+def by_content(keys: Sequence[str], skipped: Container[int] = ()) -> list[int]:
+    """The places of the samples with these fingerprints in an order that depends on their contents alone. Each part of
+    it is a random draw, which one more sample hardly changes.
+    """
+    mentions = Counter[str]()
+    order = list[tuple[bytes, int]]()
+    for place, key in enumerate(keys):
+        if place not in skipped:
+            mentions[key] += 1
+            order.append((hashlib.blake2b(f"{key} {mentions[key]}".encode()).digest(), place))
+    return [place for _, place in sorted(order)]
 
 
 def save(path: Path, progress: Progress, network: str) -> None:

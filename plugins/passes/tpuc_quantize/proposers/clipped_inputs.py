@@ -21,7 +21,7 @@ class ClippedInputs(Proposer):
 
     def propose(self, search: Search) -> Iterator[Candidate]:
         best, entries = search.best, search.best.entries
-        ends = {name: _end_of_most(search, name) for name in search.importance if name in search.given}
+        ends = {name: _end_of_most(search, name) for name in entries if name in search.given}
         ends = {name: end for name, end in ends.items() if 0.0 < end < MARGINS.most * entries[name].threshold}
         for way, where in ((0.5, "halfway to most values"), (1.0, "where most values end")) if ends else ():
             clipped = {
@@ -29,7 +29,8 @@ class ClippedInputs(Proposer):
                 for name, end in ends.items()
             }
             best = best.through(f"input clipped {where}", {**entries, **clipped})
-            yield dataclasses.replace(best, name=f"{best.name.partition(', inputs')[0]}, inputs clipped {where}")
+            name = f"{best.name.partition(', inputs')[0]}, inputs clipped {where}"
+            yield dataclasses.replace(best, name=name, inputs=clipped)
 
 
 def _end_of_most(search: Search, name: str) -> float:

@@ -23,7 +23,7 @@ class RoundedWeights(Proposer):
     def propose(self, search: Search) -> Iterator[Candidate]:
         if rounds_weights(search.module, search.settings):
             found = find_rounding(
-                FakeNetwork(search.module), search.samples(search.spread(BUDGETS.rounding)), search.pool
+                FakeNetwork(search.module), search.samples(search.observable(BUDGETS.rounding)), search.pool
             )
             if found:
                 name = f"{len(found)} rounded by what they are multiplied with"

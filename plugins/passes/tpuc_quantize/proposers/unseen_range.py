@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 from tpuc_quantize.calibration.proposer import Candidate, Proposer, Search
 
 
 class UnseenRange(Proposer):
-    """Thresholds by output error for values larger than the samples' by the headroom, none below the method's own
-    (decision 0014 has the measurements).
+    """Thresholds by output error for values larger than the samples' by the headroom, raised halfway to all of it and
+    not below the method's own (decision 0014 has the measurements): how much large values matter is hardly more than
+    chance in samples that lack them.
     """
 
     name = "unseen-range"
@@ -20,8 +23,12 @@ class UnseenRange(Proposer):
 
 def for_unseen(search: Search) -> Candidate:
     """The last method's table, with headroom."""
-    own, found = search.last.entries, search.by_outputs(search.free, search.settings.headroom)
-    wide = {name: one if one.threshold >= own[name].threshold else own[name] for name, one in found.items()}
+    own, headroom = search.last.entries, search.settings.headroom
+    wide = dict(own)
+    for name, one in search.by_outputs(search.free, headroom).items():
+        farthest = headroom * max(-one.minimum, one.maximum)
+        raised = math.sqrt(one.threshold * max(one.threshold, farthest)) if name in search.free else 0.0
+        wide[name] = replace(one, threshold=max(raised, own[name].threshold))
     return search.last.through(_name(search), wide, search.free)
 
 
