@@ -253,11 +253,12 @@ def _dft_matrix(extent: int, count: int, pair: int, inverse: bool, onesided: boo
 def stft(script: Script) -> None:
     """Expand to frames of the signal, times the window, times the matrix of the transform."""
     step, window, given = script.required(1, "the step"), script.known(2, "the window"), script.known(3, "the length")
-    n, total, pair = script.shape(script.node.inputs[0])
+    n, total, pair = (*script.shape(script.node.inputs[0]), 1)[:3]  # real signals need not say so
     length = int(given.reshape(())) if given is not None else total if window is None else window.size
     starts = np.arange((total - length) // int(step.reshape(())) + 1) * int(step.reshape(()))
     places = script.constant("places", starts[:, None] + np.arange(length))
-    framed = script("Gather", script.node.inputs[0], places, axis=1)
+    signal = script("Reshape", script.node.inputs[0], script.constant("signal", np.array([n, total, pair])))
+    framed = script("Gather", signal, places, axis=1)
     if window is not None:
         framed = script("Mul", framed, script.constant("window", window.astype(np.float32).reshape(1, 1, -1, 1)))
     onesided = bool(script.node.attributes.get("onesided", 1)) and pair == 1

@@ -25,6 +25,9 @@ _COMPARED = {
     "BRANCH_LEQ": "LessOrEqual",
     "BRANCH_LT": "Less",
 }
+_MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "BRANCH_EQ")
+"""The modes of TreeEnsemble by number; the last asks for membership of a set."""
+_MEMBER = len(_MODES) - 1
 _LISTS = [f"nodes_{name}" for name in ("featureids", "values", "modes", "truenodeids", "falsenodeids")]
 _MOST = 1 << 24
 """Numbers of the matrix from decisions to leaves, padded to the largest tree."""
@@ -50,9 +53,8 @@ class Ensemble:
     """Of a node by its tree and its number."""
 
 
-def read(script: Script) -> Ensemble:
+def read(script: Script, attributes: Mapping[str, Any]) -> Ensemble:
     """The trees in the order of their first node. Raises ValueError for lists that do not fit each other."""
-    attributes = script.node.attributes
     numbers = list(zip(attributes["nodes_treeids"], attributes["nodes_nodeids"], strict=True))
     for name in _LISTS:
         if len(attributes[name]) != len(numbers):
@@ -64,14 +66,21 @@ def read(script: Script) -> Ensemble:
     trees: list[Tree] = []
     left = _MOST
     for tree, root in roots.items():
-        trees.append(_tree(script, places, tree, root, left))
+        trees.append(_tree(script, attributes, places, tree, root, left))
         left -= sum(len(path) for _, path in trees[-1].leaves)
     return Ensemble(attributes, trees, places)
 
 
-def _tree(script: Script, places: Mapping[tuple[int, int], int], tree: int, root: int, most: int) -> Tree:
+def _tree(
+    script: Script,
+    attributes: Mapping[str, Any],
+    places: Mapping[tuple[int, int], int],
+    tree: int,
+    root: int,
+    most: int,
+) -> Tree:
     """The lengths of all paths together, which are less than decisions x leaves, may be `most`."""
-    attributes, total = script.node.attributes, 0
+    total = 0
     decisions: list[int] = []
     leaves: list[tuple[int, Sequence[tuple[int, bool]]]] = []
     left: list[tuple[int, tuple[tuple[int, bool], ...]]] = [(root, ())]
@@ -164,8 +173,8 @@ def _with_missing(script: Script, attributes: Mapping[str, Any], nodes: Array, p
     return script("Max", truths, script("Mul", missing, script.constant("tracks", true)))
 
 
-def _weights(script: Script, ensemble: Ensemble, kind: str, count: int) -> Array:
-    """What each leaf says, `[trees, leaves, count]`."""
+def _weights(script: Script, ensemble: Ensemble, kind: str, count: int) -> tuple[Array, Array]:
+    """What each leaf says, `[trees, leaves, count]`, and of what it says something."""
     attributes, trees = ensemble.attributes, ensemble.trees
     most = max(len(tree.leaves) for tree in trees)
     if len(trees) * most * count > _MOST_SAID:
@@ -173,6 +182,7 @@ def _weights(script: Script, ensemble: Ensemble, kind: str, count: int) -> Array
             script, f"what its leaves say takes {len(trees) * most * count} numbers, more than {_MOST_SAID}"
         )
     weights = np.zeros((len(trees), most, count), np.float32)
+    says = np.zeros(weights.shape, bool)
     where: dict[int, list[tuple[int, int]]] = {}
     for index, tree in enumerate(trees):
         for leaf, (place, _) in enumerate(tree.leaves):
@@ -183,17 +193,17 @@ def _weights(script: Script, ensemble: Ensemble, kind: str, count: int) -> Array
             raise ValueError(f"a leaf speaks of {kind} {index} of {count}")
         for place in where.get(ensemble.places[int(tree), int(node)], ()):
             weights[(*place, int(index))] += np.float32(weight)
-    return weights
+            says[(*place, int(index))] = True
+    return weights, says
 
 
 def _said(script: Script, ensemble: Ensemble, kind: str, count: int, how: str) -> str:
     """What all trees say together, `[n, count]`."""
-    weights = script.constant("weights", _weights(script, ensemble, kind, count))
-    each = script("MatMul", _reached(script, ensemble), weights)
+    weights, says = _weights(script, ensemble, kind, count)
+    reached = _reached(script, ensemble)
     if how in ("MIN", "MAX"):
-        return script(
-            "ReduceMin" if how == "MIN" else "ReduceMax", each, script.constant("trees", np.array([0])), keepdims=0
-        )
+        return _extreme(script, reached, weights, says, how)
+    each = script("MatMul", reached, script.constant("weights", weights))
     if how not in ("SUM", "AVERAGE"):
         raise script.refused(
             f"aggregate_function {how} is not supported; the supported ones are AVERAGE, MAX, MIN, SUM"
@@ -202,6 +212,25 @@ def _said(script: Script, ensemble: Ensemble, kind: str, count: int, how: str) -
     if how != "AVERAGE":
         return total
     return script("Mul", total, script.constant("share", np.float32(1 / len(ensemble.trees))))
+
+
+def _extreme(script: Script, reached: str, weights: Array, says: Array, how: str) -> str:
+    """The least or largest of what is said, or 0 where no tree says anything.
+
+    A leaf that says nothing of a target gets what changes no extreme: the largest or least that any leaf says of it.
+    """
+    trees = script.constant("trees", np.array([0]))
+    least = how == "MIN"
+    kept = np.where(says, weights, -np.inf if least else np.inf)
+    other = kept.max(axis=(0, 1)) if least else kept.min(axis=(0, 1))
+    filled = np.where(says, weights, np.where(np.isfinite(other), other, 0)).astype(np.float32)
+    each = script("MatMul", reached, script.constant("weights", filled))
+    extreme = script("ReduceMin" if least else "ReduceMax", each, trees, keepdims=0)
+    leaves = np.array([[one.any() for one in tree] for tree in says])
+    if all(tree[used].all() for tree, used in zip(says, leaves, strict=True)):
+        return extreme
+    spoken = script("MatMul", reached, script.constant("says", says.astype(np.float32)))
+    return script("Mul", extreme, script("ReduceMax", spoken, trees, keepdims=0))
 
 
 def _with_base(script: Script, scores: str) -> str:
@@ -213,7 +242,7 @@ def tree_ensemble_regressor(script: Script) -> None:
     """The sum, mean, least or largest of what the leaves say."""
     attributes = script.node.attributes
     how = attributes.get("aggregate_function", "SUM")
-    scores = _said(script, read(script), "target", attributes.get("n_targets", 1), how)
+    scores = _said(script, read(script, attributes), "target", attributes.get("n_targets", 1), how)
     transformed(script, _with_base(script, scores), attributes.get("post_transform", "NONE"), script.node.outputs[0])
 
 
@@ -221,7 +250,7 @@ def tree_ensemble_classifier(script: Script) -> None:
     """Sums of what the leaves say of each class; of two classes only one may have a score."""
     attributes, labels = script.node.attributes, labels_of(script)
     named = {int(index) for index in attributes["class_ids"]}
-    scores = _said(script, read(script), "class", len(labels), "SUM")
+    scores = _said(script, read(script, attributes), "class", len(labels), "SUM")
     if len(labels) == 2:
         _decided_of_two(script, scores, labels, sorted(named))
         return
@@ -251,7 +280,90 @@ def _decided_of_two(script: Script, scores: str, labels: Array, named: Sequence[
     transformed(script, scores, transform, script.node.outputs[1])
 
 
+def tree_ensemble(script: Script) -> None:
+    """The operator of version 5, which keeps leaves apart from decisions and names its choices by numbers."""
+    attributes = script.node.attributes
+    how = _named(script, "aggregate_function", 1, ("AVERAGE", "SUM", "MIN", "MAX"))
+    transform = _named(script, "post_transform", 0, ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"))
+    ensemble = read(script, _of_older_kind(attributes))
+    scores = _said(script, ensemble, "target", attributes.get("n_targets", 1), how)
+    transformed(script, scores, transform, script.node.outputs[0])
+
+
+def _named(script: Script, name: str, usual: int, names: Sequence[str]) -> str:
+    number = int(script.node.attributes.get(name, usual))
+    if not 0 <= number < len(names):
+        raise ValueError(f"{name} is {number}, and there are {len(names)}")
+    return names[number]
+
+
+def _of_older_kind(attributes: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The lists of the operators before, tree by tree: a leaf has the numbers behind those of all decisions.
+
+    A decision about membership of a set becomes one about equality for each member, one after the other.
+    """
+    values, modes = np.ravel(attributes["nodes_splits"]), np.ravel(attributes["nodes_modes"])
+    count, said = len(modes), np.ravel(attributes["leaf_weights"])
+    features, targets = attributes["nodes_featureids"], attributes["leaf_targetids"]
+    tracks = attributes.get("nodes_missing_value_tracks_true") or [0] * count
+    ways = [
+        np.asarray(attributes[f"nodes_{way}nodeids"]) + count * (np.asarray(attributes[f"nodes_{way}leafs"]) != 0)
+        for way in ("true", "false")
+    ]
+    if modes.max(initial=0) >= len(_MODES):
+        raise ValueError(f"a decision has mode {modes.max()}, and there are {len(_MODES)}")
+    members, end = _members(attributes, modes), count + len(targets)
+    rows: list[tuple[int, int, int, float, str, int, int, int]] = []
+    leaves: list[tuple[int, int]] = []
+    for tree, root in enumerate(attributes["tree_roots"]):
+        seen, left, extra = set[int](), [int(root)], end
+        while left:
+            node = left.pop()
+            if node in seen:
+                continue
+            seen.add(node)
+            if not 0 <= node < end:
+                raise ValueError(f"a decision leads to {node}, and there are {end} decisions and leaves")
+            if node >= count:
+                leaves.append((tree, node))
+                rows.append((tree, node, 0, 0.0, "LEAF", 0, 0, 0))
+                continue
+            true, false = (int(way[node]) for way in ways)
+            left += [true, false]
+            asked = members.get(node, [values[node]])
+            mode = _MODES[int(modes[node])]
+            numbers = [node, *range(extra, extra + len(asked) - 1), false]
+            extra += len(asked) - 1
+            for number, other, value in zip(numbers, numbers[1:], asked, strict=False):
+                rows.append((tree, number, int(features[node]), float(value), mode, true, other, int(tracks[node])))
+    names = ("treeids", "nodeids", "featureids", "values", "modes", "truenodeids", "falsenodeids")
+    lists = [*zip(*rows, strict=True)] or [()] * 8
+    return {
+        **{f"nodes_{name}": one for name, one in zip(names, lists, strict=False)},
+        "nodes_missing_value_tracks_true": lists[-1],
+        "target_treeids": [tree for tree, _ in leaves],
+        "target_nodeids": [node for _, node in leaves],
+        "target_ids": [targets[node - count] for _, node in leaves],
+        "target_weights": [said[node - count] for _, node in leaves],
+    }
+
+
+def _members(attributes: Mapping[str, Any], modes: Array) -> Mapping[int, Array]:
+    """The members of each decision about a set: in order of the decisions, with NaN behind each set."""
+    asking = np.flatnonzero(modes == _MEMBER)
+    values = np.ravel(attributes.get("membership_values", ()))
+    ends = np.flatnonzero(np.isnan(values))
+    if len(ends) < len(asking):
+        raise ValueError(f"membership_values has {len(ends)} sets for {len(asking)} decisions")
+    starts = [0, *(ends + 1)]
+    sets = [values[start:end] for start, end in zip(starts, ends, strict=False)]
+    if not all(map(len, sets)):
+        raise ValueError("a set of membership_values has no members")
+    return dict(zip(asking.tolist(), sets, strict=False))
+
+
 TREES = {
+    "ai.onnx.ml::TreeEnsemble": tree_ensemble,
     "ai.onnx.ml::TreeEnsembleClassifier": tree_ensemble_classifier,
     "ai.onnx.ml::TreeEnsembleRegressor": tree_ensemble_regressor,
 }

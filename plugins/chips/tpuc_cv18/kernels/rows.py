@@ -25,7 +25,7 @@ from tpuc_ops.window import Pair
 
 from tpuc_cv18.assembler import Cv18Assembler
 from tpuc_cv18.isa import Arithmetic, ArithmeticOp, DType, MatMul, Operand
-from tpuc_cv18.isa.geometry import EU_BYTES, round_up
+from tpuc_cv18.isa.geometry import EU_BYTES, LANE_BYTES, round_up
 from tpuc_cv18.kernels.activation import emit_limit, has_relu
 from tpuc_cv18.kernels.batched import steps_of
 from tpuc_cv18.kernels.common import LaneKernel
@@ -73,7 +73,7 @@ class RowsKernel(RowsFilter, LaneKernel[tpu.MatMul]):
         element is a separate block on the memory bus.
         """
         rows, depth, width = self._extents(node)
-        if not all(type_.storage.is_float for type_ in node.operand_types[:2]):
+        if not all(type_.storage.is_float for type_ in node.operand_types[:2]) or not self._fits(node):
             return False
         per_cycle, slots = self.target.bytes_per_cycle, self.lanes.slots_of(width)
         loading = depth * width * _ITEM_BYTES / per_cycle
@@ -81,6 +81,12 @@ class RowsKernel(RowsFilter, LaneKernel[tpu.MatMul]):
         convolution = max(-(-rows // _VECTOR) * slots * depth, loading + apart)
         product = max(rows * steps_of(self._spread(width), _VECTOR, self.lanes.count) * depth, loading)
         return product < convolution
+
+    def _fits(self, node: Node[tpu.MatMul]) -> bool:
+        """True if the smallest tile fits local memory: columns whose number has few divisors stay wide in each lane."""
+        inner, outer = self._splits(node)
+        planes = inner[1] + 1 + 2 * (inner[0] > 1) + 2 * (node.operand_types[2] is not ABSENT)
+        return planes * padded(outer[1], _ITEM_BYTES) + padded(inner[1], _ITEM_BYTES) <= LANE_BYTES
 
     def refuse(self, node: Node[tpu.MatMul]) -> str | None:
         return constant_matrix_refusal(node)
