@@ -13,7 +13,7 @@ from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import Conv, Layout, Operand
 from tpuc_bm1684x.isa.geometry import round_up
 from tpuc_bm1684x.isa.target import Target
-from tpuc_bm1684x.kernels.packing import record_bytes
+from tpuc_bm1684x.kernels.packing import pack_filter, record_bytes
 from tpuc_bm1684x.kernels.product import ConvKernel, Product, kernel_point, padding_value
 from tpuc_bm1684x.operands import dtype_of, operand
 
@@ -49,21 +49,23 @@ class GroupedConvKernel(ConvKernel):
     def _joined(self, node: Node) -> int:
         """How many neighboring groups one convolution computes."""
         group = node.op.group
-        if node.operand_types[0].storage.is_float or node.op.kernel_zp:
+        if node.operand_types[0].storage.is_float or kernel_point(node) is not None:
             return 1
         inputs, outputs = node.operand_types[0].dims[1] // group, node.result_type.dims[1] // group
         most = min(self._packing(node) // inputs, self.lanes.count // outputs)
         return next((count for count in range(most, 1, -1) if group % count == 0), 1)
 
-    def filter_array(self, node: Node, arrays: Sequence[Array | None]) -> Array:
-        filters, joined = super().filter_array(node, arrays), self._joined(node)
-        if joined == 1:
-            return filters
+    def pack(self, node: Node, name: str, tile: Tile, arrays: Sequence[Array | None]) -> Array:
+        if name != "filter":
+            return super().pack(node, name, tile, arrays)
+        c0, c1 = tile.range("c")
+        filters, joined = self.filter_array(node, arrays), self._joined(node)
         channels, inputs = filters.shape[:2]
         apart = np.zeros((channels, joined, *filters.shape[1:]), filters.dtype)
-        every = np.arange(channels)
+        every = np.arange(channels, dtype=np.int64)
         apart[every, every * node.op.group // channels % joined] = filters
-        return apart.reshape(channels, joined * inputs, *filters.shape[2:])
+        apart = apart.reshape(channels, joined * inputs, *filters.shape[2:])
+        return pack_filter(apart[c0:c1], self._packing(node), self.target)
 
     def constant_shape(self, node: Node, name: str, tile: Tile) -> tuple[int, int]:
         if name != "filter":
@@ -83,9 +85,6 @@ class GroupedConvKernel(ConvKernel):
 
     def _is_part(self, node: Node, tile: Tile) -> bool:
         return False
-
-    def filter_range(self, node: Node, tile: Tile) -> tuple[int, int]:
-        return 0, self._widths(node)[0]
 
     def emit_sum(
         self, node: Node, product: Product, placed: PlacedTile, target: Operand, phase: Phase, asm: Bm1684xAssembler

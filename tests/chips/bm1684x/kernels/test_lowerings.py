@@ -294,7 +294,7 @@ def test_integer_products_that_are_answers_give_their_sums(name: str) -> None:
     session = Session(chip="bm1684x", quantize="int8")
     final, data = build_exposed(session, module, _table(values, inputs, case.operands))
     products = [o for o in final.main.operations if o.op.name in ("tpu.Conv2D", "tpu.Deconv", "tpu.MatMul")]
-    assert [o.result.tensor.storage.name for o in products] == ["i32"]
+    assert {o.result.tensor.storage.name for o in products} == {"i32"}  # images may be computed apart
     result = check_file(session, final, data, inputs)
     wanted = values["y"].reshape(result.shape)
     # Operands lie on their grid; filters are off by up to 1/254 of the largest, which mostly cancels in sums.
