@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from tpuc.api import (
@@ -319,8 +319,9 @@ def _variants(op: Any, types: Sequence[TensorType], count: int) -> Iterator[Op]:
     yield op
     changed: dict[str, Any] = {}
     for field in fields(op):
-        stated: Any = getattr(op, field.name)
-        for type_ in types if type(stated) is tuple else ():
+        value: Any = getattr(op, field.name)
+        stated = cast("tuple[Any, ...]", value) if isinstance(value, tuple) else ()
+        for type_ in types:
             axis = _axis_of(type_)
             if len(stated) == type_.rank and stated[axis] == type_.dims[axis]:
                 changed[field.name] = (*stated[:axis], stated[axis] // count, *stated[axis + 1 :])

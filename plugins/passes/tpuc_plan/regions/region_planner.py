@@ -57,6 +57,10 @@ _TRIALS = 24
 """Maximum number of plans measured for that."""
 _WORTH = 2
 """Percent by which the first striped plan must beat the plans without stripes to try more striped ones."""
+_CLEARLY = 1
+"""Percent by which streaming in chosen views must be faster: less than that, instructions may decide otherwise than the
+schedule (YuNet in f16 would lose 0.4 %).
+"""
 _NARROWER = (80, 60)
 """Budgets in percent to try if the buffers of a striped plan cannot be placed."""
 _CAREFUL = (Settings(budget=80), Settings(budget=60), Settings(budget=0))
@@ -131,7 +135,9 @@ class RegionPlanner:
                     break
         if best is not None:
             plan, settings, cascades = best
-            return self._vary(plan, settings, cascades) if settings.striped and level >= _SEARCHED else plan
+            if settings.striped and level >= _SEARCHED:
+                plan = self._vary(plan, settings, cascades)
+            return self._in_chosen_views(plan, settings.patience)
         careful = (self._measure(self._plan(settings, ())) for settings in _CAREFUL)
         return next((plan for plan in careful if plan.cycles is not None), self._plan(_CAREFUL[-1], ()))
 
@@ -245,20 +251,37 @@ class RegionPlanner:
             if len(concats) == before:
                 return tasks, tuple(concat.whole for concat in concats)
 
-    def _stream(self, point: int, patience: int) -> TilePlan:
-        """Return the best tiling of an operation that streams from DDR to DDR, in the view that is best for it alone or
-        in the chosen one; operations that look alike share it.
+    def _stream(self, point: int, patience: int, *, is_chosen: bool = False) -> TilePlan:
+        """Return the best tiling of an operation that streams from DDR to DDR, in the view that is best for it alone;
+        `is_chosen`: in the chosen one where that is faster. Operations that look alike share it.
         """
         first, chosen = self.choices[point][0], self.tasks[point]
         assert isinstance(first, TileTask)
         assert isinstance(chosen, TileTask)
-        key = (first.facts.looks, chosen.facts.view)
+        view = chosen.facts.view if is_chosen and patience else first.facts.view
+        key = (first.facts.looks, view)
         if key not in self._streamed:
             tiled = choose_tiling(first, self.cycles, patience)
-            if chosen.facts.view != first.facts.view and patience:
+            if view != first.facts.view:
                 tiled = faster_tiling(tiled, chosen, self.cycles, patience)
             self._streamed[key] = tiled.plan(Residency.streamed(len(first.results)))
         return self._streamed[key]
+
+    def _in_chosen_views(self, plan: RegionPlan, patience: int) -> RegionPlan:
+        """Return the plan with streamed operations in their chosen views, if it is clearly faster."""
+        tasks = list(plan.tasks)
+        for point, task_plan in enumerate(tasks):
+            if task_plan is not None and task_plan == self._streamed.get(self._looks(point)):
+                tasks[point] = self._stream(point, patience, is_chosen=True)
+        other = self._measure(replace(plan, tasks=tuple(tasks), cycles=None))
+        if other.cycles is None or plan.cycles is None:
+            return plan
+        return other if 100 * other.cycles < (100 - _CLEARLY) * plan.cycles else plan
+
+    def _looks(self, point: int) -> Hashable:
+        """The key of an operation that streams in its first view."""
+        first = self.choices[point][0]
+        return (first.facts.looks, first.facts.view) if isinstance(first, TileTask) else None
 
     def _possible_concats(self) -> Iterator[Concat]:
         """Yield concatenations that are not nested and whose parts are all produced in this region."""
