@@ -120,23 +120,52 @@ class ClipKernel(ElementwiseKernel):
 
 
 class LeakyReluKernel(ElementwiseKernel):
-    """Floats: `max(x, 0) + alpha * min(x, 0)`, which is exact because one term is always 0."""
+    """Floats: `max(x, 0) + alpha * min(x, 0)`, which is exact because one term is always 0.
 
-    temporaries = (("below", 4),)
+    Integers: the larger of both products, or the smaller one where negative values have the larger factor.
+    """
 
     def refuse(self, node: Node) -> str | None:
+        types = (*node.operand_types, node.result_type)
         if is_integer(node.result_type):
-            return "integers have no kernel; use tpu.Lut"
+            if node.op.multiplier_neg is None:
+                return "integers need multiplier_neg; use tpu.Lut"
+            if any(type_.storage.is_unsigned or zero_point(type_) for type_ in types):
+                return "only signed integers without zero points; use tpu.Lut"
         return super().refuse(node)
+
+    def needed(self, node: Node) -> tuple[tuple[str, int], ...]:
+        if not is_integer(node.result_type):
+            return (("below", 4),)
+        return (("below", 1),) if node.op.multiplier is None else (("below", 1), ("above", 1))
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
         x, result = operand(placed.operand(0)), operand(placed.result)
         shape, zero = placed.result.shape, Scalar.of(0.0, x.dtype)
         below = Operand(placed.scratch["below"].address, x.dtype)
+        if is_integer(node.result_type):
+            self._larger(node, placed, below, asm)
+            return
         arithmetic(asm, ArithmeticOp.MIN, shape, below, x, zero)
         arithmetic(asm, ArithmeticOp.MUL, shape, below, below, Scalar.of(node.op.alpha, x.dtype))
         arithmetic(asm, ArithmeticOp.MAX, shape, result, x, zero)
         arithmetic(asm, ArithmeticOp.ADD, shape, result, result, below)
+
+    @staticmethod
+    def _larger(node: Node, placed: PlacedTile, below: Operand, asm: Bm1684xAssembler) -> None:
+        op, x, shape = node.op, operand(placed.operand(0)), placed.result.shape
+        above, factor = x, 1.0
+        products = [(below, op.multiplier_neg, op.rshift_neg or 0)]
+        if op.multiplier is not None:
+            above, factor = Operand(placed.scratch["above"].address, x.dtype), op.multiplier / 2.0 ** (op.rshift or 0)
+            products.append((above, op.multiplier, op.rshift or 0))
+        for target, multiplier, shift in products:
+            number, third = Scalar.of(multiplier, DType.INT16), Scalar.of(-shift, DType.INT8)
+            rounding = Rounding(op.round_mode)
+            arithmetic(asm, ArithmeticOp.MUL_SATURATE, shape, target, x, number, third=third, rounding=rounding)
+        is_less = op.multiplier_neg / 2.0 ** (op.rshift_neg or 0) <= factor
+        operation = ArithmeticOp.MAX if is_less else ArithmeticOp.MIN
+        arithmetic(asm, operation, shape, operand(placed.result), above, below)
 
 
 class PReluKernel(ElementwiseKernel):

@@ -18,7 +18,6 @@ from tpuc_bm1684x.lowerings.table import TABLE
 _TABLES: Sequence[type[Op]] = (
     Function,
     top.Clip,
-    top.LeakyRelu,
     top.MaxConst,
     top.MinConst,
     top.Pow,

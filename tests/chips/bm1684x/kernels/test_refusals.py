@@ -191,9 +191,14 @@ KERNEL_LIMITS: list[tuple[Node, Node, str]] = [
         "a constant below 2**30",
     ),
     (
-        node(LeakyRelu(alpha=0.1), [t(2, 3)]),
         node(LeakyRelu(multiplier_neg=1), [q(2, 3)], q(2, 3)),
-        "integers have no kernel; use tpu.Lut",
+        node(LeakyRelu(multiplier=1), [q(2, 3)], q(2, 3)),
+        "integers need multiplier_neg; use tpu.Lut",
+    ),
+    (
+        node(LeakyRelu(multiplier_neg=1), [q(2, 3)], q(2, 3)),
+        node(LeakyRelu(multiplier_neg=1), [t(2, 3, element=POINT)], q(2, 3)),
+        "only signed integers without zero points; use tpu.Lut",
     ),
     (
         node(PReluOp(), [t(2, 3, 4), t(1, 3, 1)]),
