@@ -75,8 +75,16 @@ class LanguageModel:
         if not registry.has(GROUP, kind):
             known = ", ".join(sorted(name for name in registry.names(GROUP)))
             raise Unsupported(
-                f"{checkpoint.said_in}: models of type '{kind}' are not known; there are {known}. A family is one "
-                "file: see docs/llm.md."
+                f"{checkpoint.said_in}: models of type '{kind}' are not known; there are {known}. Export an encoder to "
+                "ONNX; a family of decoders is one file: see docs/llm.md."
+            )
+        stored: Any = checkpoint.config.get("quantization_config")
+        if stored:
+            said: dict[str, Any] = {**stored} if isinstance(stored, dict) else {}
+            method = str(said.get("quant_method", stored))
+            raise Unsupported(
+                f"{checkpoint.said_in}: the weights are quantized by '{method[:80]}', and only floats are read from "
+                "folders. Take the model before quantization, or a GGUF file."
             )
         family: Family = registry.get(GROUP, kind)()
         shape = family.shape(checkpoint)
