@@ -121,12 +121,14 @@ class NetworkPart:
 
     `input_types` and `output_types` are stored types by position: `f32`, `f16`, `bf16`, `i32`, `mode` for the floats of
     the compilation's mode, or empty for what the chip chooses. Parts of one `group` keep their constants together.
+    `in_f32`: all ops compute in f32, whatever the compilation's mode.
     """
 
     module: Module
     input_types: tuple[str, ...] = ()
     output_types: tuple[str, ...] = ()
     group: str = ""
+    in_f32: bool = False
 
 
 class Frontend(ABC):

@@ -115,7 +115,10 @@ class PartsCompiler:
         steps: list[tuple[Module, DeploySettings]] = []
         for part in parts:
             self.optimize(part.module)
-            steps.append((part.module, DeploySettings(boundary=self._boundary(part), constants=shared)))
+            settings = DeploySettings(boundary=self._boundary(part), constants=shared)
+            if part.in_f32:
+                settings["quantize_table"] = dict.fromkeys((one.name for one in part.module.main.operations), "f32")
+            steps.append((part.module, settings))
         for module, step in steps[:-1]:  # the last one knows the constants of all others
             self.build(module, step)
         done = [_kept(self.finish(module, step)) for module, step in reversed(steps)]

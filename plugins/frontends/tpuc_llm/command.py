@@ -30,6 +30,13 @@ from tpuc_driver.api.command import COUNT, FILE, NUMBER, POSITIVE, App, Command,
 @click.option("--temperature", type=NUMBER, default=0.0, show_default=True, help="0 takes the likeliest token.")
 @click.option("--top-k", type=COUNT, default=0, show_default=True, help="Draw from this many likeliest tokens; 0: all.")
 @click.option("--top-p", type=NUMBER, default=1.0, show_default=True, help="Draw from this share of likelihood.")
+@click.option(
+    "--repetition-penalty",
+    type=NUMBER,
+    default=1.0,
+    show_default=True,
+    help="Divide logits of the tokens so far by this; multiply negative ones.",
+)
 @click.option("--seed", type=COUNT, default=0, show_default=True, help="Start of the random numbers.")
 @pass_app
 def command(
@@ -48,7 +55,7 @@ def command(
     session = open_session(app)
     opened, decoder = session.opened(file), opened_decoder(session, file)
     ids = [words.chat(prompt) if chosen["chat"] else words.encode(prompt) for prompt in prompts]
-    sampling = Sampling(chosen["temperature"], chosen["top_k"], chosen["top_p"])
+    sampling = Sampling(chosen["temperature"], chosen["top_k"], chosen["top_p"], chosen["repetition_penalty"])
     shown = words.decode(ids[0])
     app.stream(visible_text(shown))
     for number, token in generate(decoder, ids, max_tokens, words.ends, sampling, seed):

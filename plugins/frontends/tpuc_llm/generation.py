@@ -13,6 +13,7 @@ from tpuc.api import LoadedModel, UsageError, numpy_dtype
 from tpuc_ops.arrays import Array
 
 from tpuc_llm.model import LONGEST, MASKED
+from tpuc_llm.sampling import GREEDY, MOST_CHOSEN, SAMPLE
 
 if TYPE_CHECKING:
     from tpuc_driver.api.host import Session
@@ -139,6 +140,40 @@ class CompiledDecoder:
         logits = self._head(states.reshape(self.sequences, -1))
         return {sequence: logits[sequence] for sequence in tokens}
 
+    def choose(
+        self,
+        logits: Mapping[int, Array],
+        written: Mapping[int, Sequence[int]],
+        sampling: Sampling,
+        random: np.random.Generator,
+    ) -> Mapping[int, int]:
+        """Return the next token of some sequences, whose tokens so far are `written`.
+
+        The file's own networks choose, where it has them and they can: `sample_head` draws from few tokens.
+        """
+        if sampling.is_greedy and GREEDY in self.names:
+            (tokens,) = self._run(GREEDY, self._by_sequence(logits, np.float32))
+            return {one: int(tokens.reshape(-1)[one]) for one in logits}
+        if sampling.is_greedy or not 0 < sampling.top_k <= MOST_CHOSEN or SAMPLE not in self.names:
+            return {one: sampling.choose(row, random, written[one]) for one, row in logits.items()}
+        window = self._network(SAMPLE).inputs[1].shape[-1]
+        ids = {one: np.resize(written[one][-window:], window) for one in logits}
+        given = (sampling.penalty, sampling.temperature, sampling.top_k, sampling.top_p)
+        numbers = [np.full(self.sequences, one) for one in given]
+        shares, tokens = self._run(
+            SAMPLE, self._by_sequence(logits, np.float32), self._by_sequence(ids, np.int32), *numbers
+        )
+        shares = shares.reshape(self.sequences, -1).astype(np.float64)
+        drawn = {one: int(random.choice(shares.shape[1], p=shares[one] / shares[one].sum())) for one in logits}
+        return {one: int(tokens.reshape(self.sequences, -1)[one, place]) for one, place in drawn.items()}
+
+    def _by_sequence(self, rows: Mapping[int, Array], dtype: Any) -> Array:
+        """Return [sequences, n], zeros where a sequence is not asked for."""
+        filled = np.zeros((self.sequences, len(next(iter(rows.values())))), dtype)
+        for one, row in rows.items():
+            filled[one] = row
+        return filled
+
     def cycles(self, profiles: Sequence[str]) -> tuple[int, int] | None:
         """Return predicted cycles until the first token, and of each next one; None without a timing model."""
         if not profiles:
@@ -181,12 +216,16 @@ class CompiledDecoder:
         if name == "embedding" and len(taken) == len(given) == 1 and 1 < taken[0] <= LONGEST:
             self._sizes = taken[0], given[0] // taken[0]
         length, hidden = self._sizes if self._sizes[0] or name == "embedding" else self._embedded()
-        sequences = self.sequences if name.startswith(("block_cache", "lm_head")) else taken[0] if taken else 0
+        sequences = (
+            self.sequences if name.startswith(("block_cache", "lm_head", GREEDY, SAMPLE)) else taken[0] if taken else 0
+        )
         kept = given[-1] if given else 0
         wanted = {
             "embedding": ([length], [length * hidden]),
             "embedding_cache": ([sequences], [sequences * hidden]),
             "lm_head": ([sequences * hidden], [kept]),
+            GREEDY: (taken[:1], [sequences]),
+            SAMPLE: ([*taken[:2], *[sequences] * 4], [kept, kept]),
             "block": ([length * hidden, length, length * length], [length * hidden, kept, kept]),
             "block_cache": (
                 [sequences * hidden, sequences, sequences * (length + 1), *[length * kept] * 2],
@@ -227,18 +266,28 @@ def opened_decoder(session: Session, path: Path) -> CompiledDecoder:
 @dataclass(frozen=True)
 class Sampling:
     """How the next token is chosen: the likeliest one at temperature 0, else drawn from the likeliest `top_k` (0: all)
-    that together have the share `top_p`.
+    that together have the share `top_p`. Before, logits of the tokens so far are divided by `penalty`, or multiplied
+    where they are negative.
     """
 
     temperature: float = 0.0
     top_k: int = 0
     top_p: float = 1.0
+    penalty: float = 1.0
 
-    def choose(self, logits: Array, random: np.random.Generator) -> int:
+    @property
+    def is_greedy(self) -> bool:
+        """True if `greedy_head` chooses the same token."""
+        return not self.temperature and self.penalty == 1.0
+
+    def choose(self, logits: Array, random: np.random.Generator, written: Sequence[int] = ()) -> int:
         """Return a token id."""
+        scaled = logits.astype(np.float64)
+        seen = np.unique(np.asarray(written, np.int64))
+        scaled[seen] = np.where(scaled[seen] < 0, scaled[seen] * self.penalty, scaled[seen] / self.penalty)
         if not self.temperature:
-            return int(logits.argmax())
-        scaled = logits.astype(np.float64) / self.temperature
+            return int(scaled.argmax())
+        scaled /= self.temperature
         order = np.argsort(-scaled, kind="stable")[: self.top_k or None]
         shares = np.exp(scaled[order] - scaled[order[0]])
         shares /= shares.sum()
@@ -266,11 +315,14 @@ def generate(
         )
     random: Any = np.random.default_rng(seed)
     logits: Mapping[int, Array] = {number: decoder.prefill(prompt, number) for number, prompt in enumerate(prompts)}
-    for written in range(1, count + 1):
-        tokens = {number: sampling.choose(row, random) for number, row in logits.items()}
-        tokens = {number: token for number, token in tokens.items() if token not in ends}
+    written = {number: [*prompt] for number, prompt in enumerate(prompts)}
+    for made in range(1, count + 1):
+        found = decoder.choose(logits, written, sampling, random)
+        tokens = {number: token for number, token in found.items() if token not in ends}
         yield from tokens.items()
+        for number, token in tokens.items():
+            written[number].append(token)
         going = {number: token for number, token in tokens.items() if decoder.positions[number] < decoder.length}
-        if written == count or not going:
+        if made == count or not going:
             return
         logits = decoder.step(going)

@@ -23,6 +23,7 @@ from tpuc_llm.gguf import GgufCheckpoint
 from tpuc_llm.graphs import Graph
 from tpuc_llm.perplexity import Logits
 from tpuc_llm.quantization import DEFAULT_HEAD_BITS, Quantizer
+from tpuc_llm.sampling import greedy_network, sample_network
 from tpuc_llm.text import Tokenizer, read_text
 
 GROUP = "tpuc.llm_families"
@@ -176,8 +177,17 @@ class LanguageModel:
                 )
                 given = (MODE, "i32", *(MODE,) * (3 if decode else 1))
                 yield NetworkPart(module, given, (MODE,) * 3, f"block {index}")
-        head = head_network(self.source, self.shape, self.head()[1], self.sequences)
-        yield NetworkPart(head, (MODE,), ("f32",), "head")
+        head = self.head()[1]
+        yield NetworkPart(head_network(self.source, self.shape, head, self.sequences), (MODE,), ("f32",), "head")
+        yield from self._sampling_parts(len(head.weight))
+
+    def _sampling_parts(self, vocabulary: int) -> Iterator[NetworkPart]:
+        """Yield what chooses tokens from logits, which stay f32."""
+        greedy = greedy_network(self.source, (self.sequences, vocabulary))
+        yield NetworkPart(greedy, ("f32",), ("i32",), "sampling", in_f32=True)
+        sample = sample_network(self.source, (self.sequences, vocabulary), self.length)
+        given = ("f32", "i32", "f32", "f32", "i32", "f32")
+        yield NetworkPart(sample, given, ("f32", "i32"), "sampling", in_f32=True)
 
     def _embedding_parts(self) -> Iterator[NetworkPart]:
         table = self.family.embedding(self.checkpoint)

@@ -155,7 +155,7 @@ def test_the_networks_are_those_that_runtimes_expect(tmp_path: Path) -> None:
     file = Session().opened(path)
     names = [entry.name for entry in file.entries]
     blocks = [f"{kind}_{layer}" for layer in range(2) for kind in ("block", "block_cache")]
-    assert names == ["embedding", "embedding_cache", *blocks, "lm_head"]
+    assert names == ["embedding", "embedding_cache", *blocks, "lm_head", "greedy_head", "sample_head"]
     shown = {name: file.load(place) for place, name in enumerate(names)}
     half, past = "bf16", (1, 16, 2, 8)
     wanted: dict[str, Any] = {
@@ -170,12 +170,20 @@ def test_the_networks_are_those_that_runtimes_expect(tmp_path: Path) -> None:
             [((1, 1, 32), half), ((1, 1, 2, 8), half), ((1, 1, 2, 8), half)],
         ),
         "lm_head": ([((1, 32), half)], [((1, 60), "f32")]),
+        "greedy_head": ([((1, 60), "f32")], [((1, 1), "si32")]),
+        "sample_head": (
+            [((1, 60), "f32"), ((1, 16), "si32"), *(((1, 1), kind) for kind in ("f32", "f32", "si32", "f32"))],
+            [((1, 50), "f32"), ((1, 50), "si32")],
+        ),
     }
     for name, (inputs, outputs) in wanted.items():
         assert [(info.shape, str(info.element)) for info in shown[name].inputs] == inputs
         assert [(info.shape, str(info.element)) for info in shown[name].outputs] == outputs
     modes = {net.name: net.address_mode for net in BModel.from_bytes(file.data).nets}
-    assert {name for name, mode in modes.items() if mode == 1} == {"block_cache_0", "block_cache_1"}
+    assert {name for name, mode in modes.items() if mode == 1} == {
+        *("block_cache_0", "block_cache_1"),
+        *("greedy_head", "sample_head"),
+    }
     assert sorted(one.name for one in (path.parent / "config").iterdir()) == ["config.json", "generation_config.json"]
 
 
@@ -379,7 +387,7 @@ class FakeDecoder(CompiledDecoder):
     """Answers with the next id of a list."""
 
     def __init__(self, answers: list[int], length: int) -> None:
-        self.answers, self.size, self._sequences = answers, length, 1
+        self.names, self.answers, self.size, self._sequences = (), answers, length, 1
 
     @property
     def length(self) -> int:

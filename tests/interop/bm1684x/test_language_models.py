@@ -56,13 +56,14 @@ def test_every_network_computes_what_the_runtime_does(
             numbers = random.normal(0, 1, info.shape)
             if dtype == np.int32:
                 numbers = random.integers(0, LENGTH, info.shape)
+            elif info.name in ("penalty", "temperature", "top_p"):
+                numbers = random.uniform(0.2, 1.5, info.shape)
             elif "mask" in info.name:
                 numbers = np.where(random.random(info.shape) < 0.3, -10000.0, 0.0)
             inputs[info.name] = np.ascontiguousarray(numbers, dtype)
         ours = session.simulate(chip, loaded, inputs)
         raw = {
-            name: array.view(np.uint16) if "bf16" in mode and array.dtype != np.int32 else array
-            for name, array in inputs.items()
+            name: array.view(np.uint16) if array.dtype.name == "bfloat16" else array for name, array in inputs.items()
         }
         theirs = run_vendor(one, raw)
         for name, array in ours.items():
