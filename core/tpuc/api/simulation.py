@@ -40,6 +40,9 @@ class Simulator(Protocol):
     def check(self) -> None:
         """Raise IllegalCommand or HazardError."""
 
+    def check_memory(self) -> None:
+        """Raise IllegalCommand for a command that reads memory which nothing has written."""
+
     def read(self, address: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
         """A dense tensor from DDR, as the last run left it."""
         ...
@@ -57,6 +60,10 @@ class SimulatedModel(LoadedModel):
 
     def check(self) -> None:
         self._runner.check()
+
+    def check_memory(self) -> None:
+        """Raise IllegalCommand for a command that reads memory which nothing has written."""
+        self._runner.check_memory()
 
     def read(self, address: int, shape: tuple[int, ...], storage: ScalarType) -> Array:
         return self._runner.read(address, shape, numpy_dtype(storage))

@@ -9,6 +9,7 @@ from tpuc.api import (
     CorruptFile,
     DecodedStreams,
     Engine,
+    Region,
     Unsupported,
     UsageError,
 )
@@ -71,6 +72,12 @@ class Simulator(FileSimulator):
     @property
     def outputs(self) -> tuple[Tensor, ...]:
         return self.stage.outputs
+
+    def given_regions(self) -> Iterator[Region]:
+        yield from map(self._region_of, self.inputs)
+        if self.stage.coefficients is not None:
+            start = self.stage.coefficients.address
+            yield Region("ddr", start, start + len(self.stage.coefficients.data))
 
     def _computed(self, step: HostStep, inputs: Sequence[Array]) -> Sequence[Array]:
         return call_function(layer_functions()[step.function], inputs, step.arguments, step.outputs)

@@ -18,6 +18,7 @@ from tpuc.api import (
     HostCall,
     Region,
     StoredInput,
+    UsageError,
     check_cores,
     show_region,
     stored_inputs,
@@ -103,6 +104,35 @@ class FileSimulator(ABC):
             part.check(self._where(index), self.show)
         check_cores(self.parts, self.shared_spaces, self.source)
         self._checked = True
+
+    def check_memory(self) -> None:
+        """Raise IllegalCommand for the first command that reads local memory or activations that nothing has written,
+        UsageError for chips that do not state what holds data before a run.
+        """
+        from tpuc_chip_parts.unwritten import Written
+
+        given = [*self.given_regions()]
+        if not given:
+            raise UsageError(
+                f"{self.source}: its chip does not state what holds data before a run; leave out --check-memory."
+            )
+        lanes, lane_bytes = self.machine.lmem.shape
+        written = Written(lanes, lane_bytes, {region.space for region in given}, given)
+        index = 0
+        for step in self.steps:
+            if isinstance(step, HostStep):
+                for tensor in step.outputs:
+                    written.mark(self._region_of(tensor))
+                continue
+            written.run(step, self._where(index))
+            index += 1
+
+    def given_regions(self) -> Iterator[Region]:
+        """Yield the regions of DDR that hold data before a run: inputs and constants. Default: not stated."""
+        yield from ()
+
+    def _region_of(self, tensor: FileTensor) -> Region:
+        return Region(self.shared_spaces[0], tensor.address, tensor.address + tensor.bytes)
 
     def run(self, inputs: Mapping[str, Array], *, check: bool = True, watch: Watcher | None = None) -> dict[str, Array]:
         """Execute with `inputs` by name, raw as stored; returns the outputs by name.

@@ -11,7 +11,7 @@ import onnx
 import pytest
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
-from tpuc.api import Engine, stretches
+from tpuc.api import Engine, IllegalCommand, stretches
 from tpuc_bm1684x.container import BModel
 from tpuc_bm1684x.isa.stream import decode_stream, encode_stream
 from tpuc_bm1684x.simulator import Simulator
@@ -107,6 +107,7 @@ def test_commands_encode_to_the_same_bytes(chip: str, mode: str, cores: int, fol
             assert encode_stream(commands, engine, target) == stream
     theirs = {key: value.tobytes() for key, value in run_file(folder / name, {"x": _sample()}).items()}
     simulator = simulator_of(target)(model)
+    simulator.check_memory()
     assert _outputs(simulator) == theirs
     simulator.steps = tuple(part for stretch in stretches(simulator.parts) for part in reversed(stretch))
     assert _outputs(simulator) == theirs, "the second core before the first"
@@ -116,3 +117,16 @@ def test_commands_encode_to_the_same_bytes(chip: str, mode: str, cores: int, fol
 
 def _outputs(simulator: Simulator) -> dict[str, bytes]:
     return {key: value.tobytes() for key, value in simulator.run({"x": _sample()}).items()}
+
+
+def test_the_vendors_4_bit_file_reads_memory_that_nothing_wrote(folder: Path) -> None:
+    """Values of 4 bits, one in each lane, are stored as 12 bytes of each lane."""
+    options = {"mlir": "small.mlir", "quantize": "INT4", "chip": "bm1688", "calibration_table": "table"}
+    options |= {"tolerance": "0.0,0.0", "model": "int4.bmodel"}
+    _vendor("model_deploy", *(word for key, value in options.items() for word in (f"--{key}", value)), cwd=folder)
+    simulator = simulator_of(BM1688)(BModel.from_bytes((folder / "int4.bmodel").read_bytes(), BM1688.file_chip))
+    sentence = (
+        r"DMA command 4 \(dma\.copy\) reads lmem 0x[0-9a-f]+\.\.0x[0-9a-f]+, lanes 0\.\.23, but nothing has written"
+    )
+    with pytest.raises(IllegalCommand, match=sentence):
+        simulator.check_memory()

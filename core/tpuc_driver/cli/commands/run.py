@@ -22,6 +22,7 @@ from tpuc_driver.cli.values import FILE, OUTPUT, PATHS, POSITIVE
 if TYPE_CHECKING:
     from tpuc_driver.api.answers import Answer, Asked, RunSample
     from tpuc_driver.data import Labels
+    from tpuc_driver.session import Session
 
 ANSWERS, READERS = "tpuc.answers", "tpuc.readers"
 LARGEST = 5
@@ -52,6 +53,7 @@ LARGEST = 5
 @layout_option
 @trust_option
 @preprocess_options
+@click.option("--check-memory", is_flag=True, help="Refuse compiled files that read memory which nothing has written.")
 @click.option("--dump-all-tensors", is_flag=True, help="Return every value of the network, not only its outputs.")
 @pass_app
 def command(
@@ -70,6 +72,7 @@ def command(
     input_layout: str | None,
     trust: bool,
     preprocess: Mapping[str, Any],
+    check_memory: bool,
     dump_all_tensors: bool,
 ) -> None:
     """Run a network on inputs and explain its outputs.
@@ -91,6 +94,8 @@ def command(
         _check_folder(save_inputs)
     _check_drawing(app, draw)
     session = open_session(app, input_layout=input_layout, trust=trust)
+    if check_memory:
+        _check_memory(session, runnable)
     from tpuc_driver.data import with_pictures
     from tpuc_driver.session.running import stacked
 
@@ -120,6 +125,20 @@ def command(
     _write(output, outputs)
     for one, lines in zip(ran, shown, strict=True):
         app.result("\n".join([f"{one.name}:", *lines] if len(ran) > 1 else lines))
+
+
+def _check_memory(session: Session, path: Path) -> None:
+    """Raise for a file that reads memory which nothing has written, or has no commands."""
+    from tpuc.api.simulation import SimulatedModel
+
+    if path.suffix.lower() == ".mlir" or session.is_network(path):
+        raise UsageError(f"{path}: only compiled files have memory to check; leave out --check-memory.")
+    file = session.opened(path)
+    for place in range(len(file.entries)):
+        loaded = file.container(place)
+        if not isinstance(loaded, SimulatedModel):
+            raise UsageError(f"{path}: this kind of file has no commands to check; leave out --check-memory.")
+        loaded.check_memory()
 
 
 def _frame_named(ran: RunSample, frames: Path) -> RunSample:
