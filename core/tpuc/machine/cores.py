@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
@@ -10,20 +10,7 @@ from typing import Any
 from tpuc.errors import HazardError
 from tpuc.machine.hazards import Hazard, iterate_hazards
 from tpuc.machine.instruction import Command, Engine, Instruction, Region
-from tpuc.machine.simulation import DecodedStreams, label_of, show_region
-from tpuc.machine.timeline import Timeline, TimelineEntry, make_timeline
-
-
-def stretches(parts: Iterable[DecodedStreams]) -> Iterator[list[DecodedStreams]]:
-    """The parts that run beside each other; a part of core 0 begins a stretch, after a full barrier."""
-    stretch: list[DecodedStreams] = []
-    for part in parts:
-        if part.core == 0 and stretch:
-            yield stretch
-            stretch = []
-        stretch.append(part)
-    if stretch:
-        yield stretch
+from tpuc.machine.simulation import DecodedStreams, label_of, show_region, stretches
 
 
 def core_hazards(stretch: Sequence[DecodedStreams], shared: Sequence[str]) -> Iterator[Hazard]:
@@ -46,28 +33,6 @@ def check_cores(parts: Iterable[DecodedStreams], shared: Sequence[str], where: s
                 f"{where}, stretch {number}: {one} of a core and {other} of another run at the same time and both use "
                 f"{show_region(hazard.region)}; put a barrier between them"
             )
-
-
-def make_timelines(
-    parts: Iterable[DecodedStreams],
-    cycles_of: Callable[[Instruction], int],
-    beside: Callable[[Instruction], int] | None = None,
-) -> Timeline:
-    """Stretches run one after another, the parts of each beside each other; `beside`: cycles if there are several."""
-    entries: list[TimelineEntry] = []
-    busy = dict.fromkeys(Engine, 0)
-    end = 0
-    for stretch in stretches(parts):
-        start, busy_cores = end, sum(bool(streams.order) for streams in stretch)
-        cycles = cycles_of if beside is None or busy_cores < 2 else beside
-        for streams in stretch:
-            both = {Engine.COMPUTE: streams.compute, Engine.DMA: streams.dma}
-            part = make_timeline(both, cycles, start, streams.core)
-            entries += part.entries
-            for engine in Engine:
-                busy[engine] += part.busy[engine]
-            end = max(end, part.cycles)
-    return Timeline(tuple(entries), busy)
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tpuc.errors import HazardError, IllegalCommand, UsageError
 from tpuc.machine.hazards import Hazard, iterate_hazards
-from tpuc.machine.instruction import Command, Engine, Region
+from tpuc.machine.instruction import Command, Engine, Instruction, Region
+from tpuc.machine.timeline import Timeline, TimelineEntry, make_timeline
 
 if TYPE_CHECKING:
     import numpy as np
@@ -83,6 +84,40 @@ def serial_order(
                 "ids that are never reached; lower one of the waits"
             )
     return tuple(order)
+
+
+def stretches(parts: Iterable[DecodedStreams]) -> Iterator[list[DecodedStreams]]:
+    """The parts that run beside each other; a part of core 0 begins a stretch, after a full barrier."""
+    stretch: list[DecodedStreams] = []
+    for part in parts:
+        if part.core == 0 and stretch:
+            yield stretch
+            stretch = []
+        stretch.append(part)
+    if stretch:
+        yield stretch
+
+
+def make_timelines(
+    parts: Iterable[DecodedStreams],
+    cycles_of: Callable[[Instruction], int],
+    beside: Callable[[Instruction], int] | None = None,
+) -> Timeline:
+    """Stretches run one after another, the parts of each beside each other; `beside`: cycles if there are several."""
+    entries: list[TimelineEntry] = []
+    busy = dict.fromkeys(Engine, 0)
+    end = 0
+    for stretch in stretches(parts):
+        start, busy_cores = end, sum(bool(streams.order) for streams in stretch)
+        cycles = cycles_of if beside is None or busy_cores < 2 else beside
+        for streams in stretch:
+            both = {Engine.COMPUTE: streams.compute, Engine.DMA: streams.dma}
+            part = make_timeline(both, cycles, start, streams.core)
+            entries += part.entries
+            for engine in Engine:
+                busy[engine] += part.busy[engine]
+            end = max(end, part.cycles)
+    return Timeline(tuple(entries), busy)
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,8 @@ def encode_cores(parts: Sequence[DecodedStreams], target: Target) -> tuple[Comma
             before = {engine: len(streams[part.core][engine]) for engine in Engine}
             for command in (*part.compute, *part.dma):
                 engine = command.engine
-                wait = command.wait + before[engine.other] if command.wait else 0
+                # Behind a barrier, each command also waits for the other engine's message, as the vendor's do.
+                wait = command.wait + before[engine.other]
                 moved = Command(command.instruction, command.number + before[engine], wait)
                 streams[part.core][engine].append(moved)
         for own in streams:
