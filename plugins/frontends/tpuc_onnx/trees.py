@@ -285,7 +285,7 @@ def tree_ensemble(script: Script) -> None:
     attributes = script.node.attributes
     how = _named(script, "aggregate_function", 1, ("AVERAGE", "SUM", "MIN", "MAX"))
     transform = _named(script, "post_transform", 0, ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"))
-    ensemble = read(script, _of_older_kind(attributes))
+    ensemble = read(script, _of_older_kind(script, attributes))
     scores = _said(script, ensemble, "target", attributes.get("n_targets", 1), how)
     transformed(script, scores, transform, script.node.outputs[0])
 
@@ -297,7 +297,7 @@ def _named(script: Script, name: str, usual: int, names: Sequence[str]) -> str:
     return names[number]
 
 
-def _of_older_kind(attributes: Mapping[str, Any]) -> Mapping[str, Any]:
+def _of_older_kind(script: Script, attributes: Mapping[str, Any]) -> Mapping[str, Any]:
     """The lists of the operators before, tree by tree: a leaf has the numbers behind those of all decisions.
 
     A decision about membership of a set becomes one about equality for each member, one after the other.
@@ -322,6 +322,8 @@ def _of_older_kind(attributes: Mapping[str, Any]) -> Mapping[str, Any]:
             if node in seen:
                 continue
             seen.add(node)
+            if len(rows) > _MOST:  # trees may share all their decisions
+                raise _too_large(script, f"its {len(attributes['tree_roots'])} trees have more than {_MOST} nodes")
             if not 0 <= node < end:
                 raise ValueError(f"a decision leads to {node}, and there are {end} decisions and leaves")
             if node >= count:

@@ -12,6 +12,7 @@ import pytest
 from onnx import TensorProto, helper
 from tpuc.api import InvalidModel, Unsupported
 from tpuc.interpreter import Interpreter
+from tpuc_onnx import trees
 
 from tests.families import each
 from tests.frontends.onnx.networks import network, node, read, run_onnx
@@ -120,3 +121,10 @@ def test_trees_that_contradict_themselves(attributes: Attributes, expected: str,
     with pytest.raises((InvalidModel, Unsupported)) as caught:
         read(model_of({**SOUND, **attributes}), tmp_path)
     assert expected in str(caught.value)
+
+
+def test_trees_that_share_all_decisions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A short list of roots may ask for any number of copies."""
+    monkeypatch.setattr(trees, "_MOST", 1 << 10)
+    with pytest.raises(Unsupported, match="its 500 trees have more than 1024 nodes; train fewer or shallower trees"):
+        read(model_of({**SOUND, "tree_roots": SOUND["tree_roots"][:1] * 500}), tmp_path)
