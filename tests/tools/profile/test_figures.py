@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tpuc.registry import Registry
 
+from benchmarks import untuned
 from benchmarks.traffic import FIGURES, MODES, measure, network_file
 
 INSTALLED = Registry().names("tpuc.chips")
@@ -34,3 +35,19 @@ def test_digits_do_not_grow(chip: str, mode: str, tmp_path: Path) -> None:
 @each_cell
 def test_resnet8_does_not_grow(chip: str, mode: str, tmp_path: Path, model_data: Path) -> None:
     check("resnet8", chip, mode, model_data, tmp_path)
+
+
+@pytest.mark.chip("bm1684x")
+def test_sequences_do_not_grow(tmp_path: Path) -> None:
+    """One of the networks that the planner was not tuned for."""
+    row = untuned.read()["tcn"]["f16"]
+    figures = untuned.ours("tcn", "f16", tmp_path)
+    grown = {key: (row[key], figures[key]) for key in figures if figures[key] > row[key]}
+    assert grown == {}, "if that is wanted, run benchmarks/untuned.py --update --mode f16 tcn"
+
+
+@pytest.mark.parametrize("mode", untuned.MODES)
+def test_no_committed_row_has_four_samples_dearer_than_four_runs(mode: str) -> None:
+    fours = untuned.fours(mode)
+    assert set(fours) == set(untuned.NETWORKS)
+    assert max(fours.values()) <= 1
