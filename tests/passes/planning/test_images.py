@@ -153,7 +153,8 @@ def test_images_are_apart_in_matrices_of_tokens_heads_and_windows(
     late.clear()
     _, together, every = _built(tmp_path / "4.onnx")
     assert late == []
-    assert every <= 4 * cycles
+    # The kernel of one permutation is chosen for all images together: copies instead of two transposes of each image.
+    assert every <= 1.004 * 4 * cycles
     x = np.random.default_rng(1).standard_normal((4, 3, 4, 16, 16)).astype(np.float32)
     (found,) = together.run({"x0": x}).values()
     own = np.concatenate([next(iter(single.run({"x0": x[index : index + 1]}).values())) for index in range(4)])
