@@ -73,10 +73,11 @@ class OutputCheck:
         return self.same / self.total if self.total else 1.0
 
     def interval(self, samples: int) -> Interval:
-        """Return the 95 % confidence interval of the share, by margins where known. Predictions of one sample are
-        correlated and count as one.
+        """Return the 95 % confidence interval of the share, by margins where known, but never without what was counted.
+        Predictions of one sample are correlated and count as one.
         """
-        return share_interval(*(self.expected or (self.share, min(self.total, samples))))
+        found = share_interval(*(self.expected or (self.share, min(self.total, samples))))
+        return Interval(min(found.low, self.share), max(found.high, self.share))
 
 
 @dataclass(frozen=True)
