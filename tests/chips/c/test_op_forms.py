@@ -27,6 +27,9 @@ ort = pytest.importorskip("onnxruntime", reason="needs onnxruntime")
 pytestmark = [needs_lowerings, needs_compiler]
 LEAST_DB = 80.0
 
+REWRITTEN = re.compile("Conv far_|Reduce (mean|max)_2_3$")
+"""Forms that become other ops before a calibration, so that ranges of the given network lack some of their values."""
+
 
 def drawn(seeds: range) -> dict[str, Form]:
     """Every family once for each seed."""
@@ -88,7 +91,8 @@ def compiling(mode: str) -> list[str]:
     """Forms that the table promises."""
     known = read_forms(CHIP.description.support)
     names = [name.partition(" ") for name in forms()]
-    return [f"{op} {form}" for op, _, form in names if form not in known.refusals(op, mode)]
+    found = [f"{op} {form}" for op, _, form in names if form not in known.refusals(op, mode)]
+    return [name for name in found if not (mode.startswith("int8") and REWRITTEN.search(name))]
 
 
 @each("mode", ["int8", "int8-asym"])
