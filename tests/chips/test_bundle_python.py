@@ -29,7 +29,7 @@ SIZES = ((31, 17), (9, 50), (5, 6), (24, 40))
 @contextmanager
 def reader(folder: Path) -> Generator[Read]:
     """`read` of a bundle's `network.py`, beside its `picture.py`."""
-    parts = dict.fromkeys(("about", "inputs", "outputs", "labels"), "") | {"model": "'net'"}
+    parts = dict.fromkeys(("about", "inputs", "outputs", "labels"), "") | {"model": "'net'", "resets": "False"}
     text = resources.files(programs).joinpath("network.py.in").read_text("utf-8")
     for name, part in parts.items():
         text = text.replace(f"@@{name}@@", part)

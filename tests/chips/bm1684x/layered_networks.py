@@ -67,10 +67,14 @@ def read_layered(case: str, folder: Path) -> Module:
     return read(inputs(**{name: array.shape for name, array in REGIONS.items()}) + TEXTS[case][0], folder)
 
 
+BEST = 20000
+"""More than the chip ranks, which needs the best of a row in one group."""
+
+
 def write_best(path: Path, *, largest: int = 1) -> tuple[Path, dict[str, Array]]:
-    """Twice the best seven of 40,000 whole numbers along the middle dimension, and their places; with the numbers."""
+    """Twice the best half of 40,000 whole numbers along the middle dimension, and their places; with the numbers."""
     net = Net()
-    two, count = net.constant("two", np.array(2, np.float32)), net.constant("count", np.array([7], np.int64))
+    two, count = net.constant("two", np.array(2, np.float32)), net.constant("count", np.array([BEST], np.int64))
     doubled = net.op("Mul", ["x", two], "doubled")
     net.nodes.append(
         helper.make_node("TopK", [doubled, count], ["best", "places"], name="best", axis=1, largest=largest)

@@ -18,7 +18,7 @@ from tpuc_bm1684x.isa import DType, Fill
 from tpuc_bm1684x.isa.stream import decode_stream
 from tpuc_driver.session import Session
 
-from tests.chips.bm1684x.layered_networks import TEXTS, read_layered, write_best
+from tests.chips.bm1684x.layered_networks import BEST, TEXTS, read_layered, write_best
 from tests.chips.command_line import tpuc
 from tests.chips.pooled_regions import REGIONS
 from tests.chips.single_shot import read_detections
@@ -159,12 +159,12 @@ def test_the_best_of_more_than_the_chip_ranks(tmp_path: Path) -> None:
     session = Session(chip="bm1684x", quantize="f32", cpu_ops=("TopK",))
     data = session.build(session.transform(path)).data
     first, best, last = stage_of(data).subnets
-    assert best.layer == CpuLayer(17, struct.pack("<ii???x", 7, 1, True, True, False))
+    assert best.layer == CpuLayer(17, struct.pack("<ii???x", BEST, 1, True, True, False))
     assert [one.type.name for one in best.outputs] == [one.type.name for one in last.inputs] == ["F32", "INT32"]
     assert first.layer is None
     results = CHIP.load(data).run(given)
     x = given["x"]
-    places = np.argsort(-x, axis=1, kind="stable")[:, :7]
+    places = np.argsort(-x, axis=1, kind="stable")[:, :BEST]
     assert np.array_equal(results["y"], 4 * np.take_along_axis(x, places, 1))
     assert np.array_equal(results["where"], places)
 
