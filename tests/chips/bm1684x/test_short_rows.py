@@ -182,3 +182,35 @@ def test_the_vendors_model_agrees_on_norms(mode: str, run_vendor: RunVendor, tmp
     theirs = run_vendor(tmp_path / "net.bmodel", inputs)
     for name, array in ours.items():
         assert np.array_equal(theirs[name].reshape(-1), array.reshape(-1)), name
+
+
+@pytest.mark.chip("bm1684x")
+def test_one_computed_row_for_all(tmp_path: Path) -> None:
+    """It lies in one lane and is repeated over all others, whatever the rank: results are ONNX Runtime's."""
+    shapes = [(96, 16), (200, 30), (130, 32, 8), (2, 96, 32), (70, 30), (1, 1, 70, 30), (3, 65, 2, 5), (2, 3, 70, 9)]
+    nodes: list[Any] = []
+    for number, dims in enumerate(shapes):
+        axes = [*range(len(dims) - 1)]
+        nodes += [
+            helper.make_node("ReduceMax", [f"x{number}"], [f"row{number}"], axes=axes, keepdims=number % 2),
+            helper.make_node("Sub", [f"x{number}", f"row{number}"], [f"less{number}"]),
+            helper.make_node("Mul", [f"less{number}", f"row{number}"], [f"y{number}"]),
+        ]
+    ends = [
+        [
+            helper.make_tensor_value_info(f"{name}{number}", TensorProto.FLOAT, dims)
+            for number, dims in enumerate(shapes)
+        ]
+        for name in "xy"
+    ]
+    graph = helper.make_graph(nodes, "rows", *ends)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    (tmp_path / "n.onnx").write_bytes(model.SerializeToString())
+    rng = np.random.default_rng(2)
+    given = {f"x{number}": rng.normal(size=dims).astype(np.float32) for number, dims in enumerate(shapes)}
+    right = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"]).run(None, given)
+    session = Session(chip="bm1684x", quantize="f32")
+    session.compile(tmp_path / "n.onnx", tmp_path / "n.bmodel")
+    found = session.chip.load((tmp_path / "n.bmodel").read_bytes()).run(given)
+    wrong = [dims for number, dims in enumerate(shapes) if not np.array_equal(found[f"y{number}"], right[number])]
+    assert wrong == []

@@ -18,6 +18,7 @@ from tpuc.api import (
     Space,
     Tile,
     TileKernel,
+    View,
 )
 from tpuc_chip_parts.tiles import tile_shape
 from tpuc_ops.quant.arithmetic import Rounding
@@ -25,7 +26,15 @@ from tpuc_ops.quant.arithmetic import Rounding
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import Arithmetic, ArithmeticOp, LaneTransfer, Operand, Scalar, TransferOp
 from tpuc_bm1684x.isa.target import Target
-from tpuc_bm1684x.kernels.common import OfChip, RepeatedSpace, elementwise_spaces, flat_space, in_spaces, views_of
+from tpuc_bm1684x.kernels.common import (
+    OfChip,
+    RepeatedSpace,
+    elementwise_spaces,
+    flat_space,
+    in_spaces,
+    row_blocks_space,
+    views_of,
+)
 from tpuc_bm1684x.operands import dtype_of, strided
 
 SourceT = TypeVar("SourceT", Operand, Scalar, "Operand | Scalar", "Operand | Scalar | None")
@@ -69,21 +78,24 @@ class ElementwiseKernel(OfChip, TileKernel[Any, Bm1684xAssembler]):
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
         lmem, shape = self.lmem, tile_shape(tile)
         buffers = [Scratch(name, lmem.tensor_bytes("aligned", shape, size)) for name, size in self.needed(node)]
-        for index in self.spread_operands(node):
-            view = self.space(node).operands[index]
-            assert view is not None
-            rows = [1 if extent == 1 else tiled for extent, tiled in zip(view.shape, shape, strict=True)]
+        for index, views in self._spread_views(node).items():
             size = node.operand_types[index].storage.bits // 8
-            buffers.append(
-                Scratch(f"spread{index}", lmem.tensor_bytes("aligned", (rows[0], 1, rows[2], rows[3]), size))
-            )
+            needed = max(lmem.tensor_bytes("aligned", _one_lane(view, shape), size) for view in views)
+            buffers.append(Scratch(f"spread{index}", needed))
         return buffers
 
     def spread_operands(self, node: Node) -> list[int]:
-        """Indices of operands with one channel when the result has more."""
-        space = self.space(node)
-        views = enumerate(space.operands)
-        return [i for i, view in views if view is not None and view.shape[1] == 1 < space.results[0].shape[1]]
+        """Indices of operands with one channel when the result has more, in one of the spaces."""
+        return list(self._spread_views(node))
+
+    def _spread_views(self, node: Node) -> dict[int, list[View]]:
+        """The views of such operands, by index."""
+        found: dict[int, list[View]] = {}
+        for space in (self.space(node), row_blocks_space(node, self.target)):
+            for index, view in enumerate(space.operands if space is not None else ()):
+                if space is not None and view is not None and view.shape[1] == 1 < space.results[0].shape[1]:
+                    found.setdefault(index, []).append(view)
+        return dict(sorted(found.items()))
 
     def sources(self, node: Node, placed: PlacedTile, asm: Bm1684xAssembler) -> list[Operand]:
         """The operands broadcast to the result's extents, after broadcasting over lanes where necessary."""
@@ -96,6 +108,12 @@ class ElementwiseKernel(OfChip, TileKernel[Any, Bm1684xAssembler]):
                 local = _spread(local, placed.scratch[f"spread{index}"].address, placed.result.shape[1], asm)
             found.append(strided(local, placed.result.shape, self.target))
         return found
+
+
+def _one_lane(view: View, tile: Shape4) -> Shape4:
+    """The extents of a tile of an operand with one channel."""
+    n, _, h, w = (1 if extent == 1 else tiled for extent, tiled in zip(view.shape, tile, strict=True))
+    return n, 1, h, w
 
 
 def _repeat_refusal(node: Node) -> str | None:
