@@ -110,12 +110,8 @@ class _MessageFields(FieldCodec):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ComputeMessage(_Idle, ComputeInstruction):
-    """Send a message to all cores, or wait until it has been sent `count` times (SYS, sub-opcodes 8 and 9)."""
-
-    table_name = "SYSID"
-    stem = "sys.message"
-    encoding = Encoding(_MessageFields("imm", 16, (8, 9)))
+class _Message(_Idle):
+    """Message `identifier` is sent once, or awaited until it has been sent `count` times."""
 
     identifier: int
     count: int
@@ -123,16 +119,21 @@ class ComputeMessage(_Idle, ComputeInstruction):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DmaMessage(_Idle, DmaInstruction):
+class ComputeMessage(_Message, ComputeInstruction):
+    """Send a message to all cores, or wait until it has been sent `count` times (SYS, sub-opcodes 8 and 9)."""
+
+    table_name = "SYSID"
+    stem = "sys.message"
+    encoding = Encoding(_MessageFields("imm", 16, (8, 9)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class DmaMessage(_Message, DmaInstruction):
     """The same for the DMA engine (DMA_sys, 3 and 4)."""
 
     table_name = "sDMA_sys"
     stem = "dma.message"
     encoding = Encoding(_MessageFields("constant_value", 8, (3, 4)))
-
-    identifier: int
-    count: int
-    is_send: bool
 
 
 @dataclass(frozen=True)
