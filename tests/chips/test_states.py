@@ -18,7 +18,7 @@ from tests.frontends.tflite.test_variables import by_litert, frames, streaming
 KEPT = Boundary(state="internal")
 
 
-@each(
+@pytest.mark.parametrize(
     ("chip", "kind"),
     [("cv181x", "FLOAT32"), ("cv183x", "INT8"), ("bm1684x", "FLOAT32"), ("bm1684x", "INT8"), ("cv186x", "INT8")],
 )
