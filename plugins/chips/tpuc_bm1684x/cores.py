@@ -87,6 +87,11 @@ def decode_cores(groups: Sequence[CommandGroup], where: str, target: Target) -> 
     if any(one == other for one, other in pairwise(ids)):
         raise HazardError(f"{where}: two barriers in a row have the same message id; let ids take turns")
     for number, stretch in enumerate(zip(*(parts for _, parts in cores), strict=True)):
+        if number == 0 and sum(any(part.values()) for part in stretch) > 1:
+            raise HazardError(
+                f"{where}: several cores work before the first barrier, but they are launched one after the other; "
+                "begin with a barrier"
+            )
         if any(commands for part in stretch for commands in part.values()):
             for core, part in enumerate(stretch):
                 name = f"{where}, stretch {number}, core {core}"

@@ -107,6 +107,17 @@ def changed(streams: Streams, engine: Engine, number: int, **changes: object) ->
     return streams
 
 
+def without_first(streams: Streams) -> Streams:
+    """The streams without their first barrier."""
+    return [
+        {
+            engine: [Command(one.instruction, one.number - 2, max(one.wait - 2, 0)) for one in commands[2:]]
+            for engine, commands in own.items()
+        }
+        for own in streams
+    ]
+
+
 def same_ids(streams: Streams) -> Streams:
     for own in streams:
         for commands in own.values():
@@ -125,6 +136,7 @@ def late(streams: Streams) -> Streams:
     return streams
 
 
+LAUNCHED = "but they are launched one after the other; begin with a barrier"
 NO_BARRIER = "a message that is not part of a barrier of all 4 engines; the simulator supports barriers only"
 WRONG: dict[str, tuple[Callable[[Streams], Streams], type[TpucError], str]] = {
     "a core without a barrier": (
@@ -136,6 +148,11 @@ WRONG: dict[str, tuple[Callable[[Streams], Streams], type[TpucError], str]] = {
         lambda streams: without(streams, 1, (Engine.DMA,)),
         HazardError,
         "net, core 1: its engines wait at different barriers, so that one never goes on; add the missing one",
+    ),
+    "no barrier before both cores work": (
+        without_first,
+        HazardError,
+        f"net: several cores work before the first barrier, {LAUNCHED}",
     ),
     "another id": (
         lambda streams: changed(changed(streams, Engine.DMA, 0, identifier=7), Engine.DMA, 1, identifier=7),

@@ -18,17 +18,18 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Self
 
-from tpuc.api import Command, DecodedStreams, Engine, Instruction
+from tpuc.api import DecodedStreams, Engine, Instruction, stretches
 from tpuc.api.simulation import make_timelines
 from tpuc_bm1684x.container import BModel
+from tpuc_bm1684x.cores import decode_cores, decode_group
 from tpuc_bm1684x.isa import Arithmetic, ArithmeticOp, ChannelBroadcast, Conv, Fill, PoolOrDepthwise, TransposeNC
 from tpuc_bm1684x.isa.dma import dma_strides
-from tpuc_bm1684x.isa.stream import decode_fields, decode_stream
+from tpuc_bm1684x.isa.stream import decode_fields
 from tpuc_bm1684x.isa.system import RawCommand, WriteRegisters
 from tpuc_bm1684x.isa.tables import identify
 from tpuc_bm1684x.isa.types import DType, Layout, Operand, Shape4, rounding_code
 from tpuc_bm1684x.timing import cycles
-from tpuc_bm1688.target import CV186X, PROFILES
+from tpuc_bm1688.target import BM1688, CV186X, PROFILES
 
 LIBRARY = "bm1688"
 TOLD_APART = (ChannelBroadcast, TransposeNC)
@@ -53,7 +54,8 @@ class Clock:
         self.vendor.close()
 
     def costs(self, instructions: Sequence[Instruction]) -> list[int | str]:
-        """Cycles of each instruction, or why there are none."""
+        """Cycles of each instruction, or why there are none; those of both chips are the same."""
+        instructions = [replace(one, target=CV186X) if hasattr(one, "target") else one for one in instructions]
         calls = [self._call(instruction) for instruction in instructions]
         answers = iter(self.vendor.answers([call for call in calls if call is not None]))
         pairs = zip(instructions, calls, strict=True)
@@ -62,28 +64,44 @@ class Clock:
             for one, call in pairs
         ]
 
-    def report(self, path: Path, worst: int = 3) -> Any:
-        """The file's commands and totals by both, as the clock of BM1684X reports them."""
-        model = BModel.from_bytes(path.read_bytes(), CV186X.file_chip)
-        groups = [
-            {
-                engine: decode_stream(engine, stream, CV186X).commands
-                for engine, stream in ((Engine.COMPUTE, group.tiu), (Engine.DMA, group.gdma))
-            }
-            for net in model.nets
-            for group in net.stages[0].groups
-        ]
-        return self._report(path, groups, worst)
+    def report(self, path: Path, worst: int = 3, beside: Clock | None = None) -> Any:
+        """The file's commands and totals by both, as the clock of BM1684X reports them. `beside`: the clock for what
+        several cores execute at the same time.
+        """
+        target, parts = CV186X if beside is None else BM1688, list[DecodedStreams]()
+        for net in BModel.from_bytes(path.read_bytes(), target.file_chip).nets:
+            for subnet in net.stages[0].subnets:
+                for group in subnet.groups:
+                    streams = decode_group(group, str(path), target)
+                    parts.append(DecodedStreams.of(streams[Engine.COMPUTE], streams[Engine.DMA], str(path)))
+                if subnet.cores:
+                    parts += decode_cores(subnet.cores, str(path), target)
+        alone, together = list[Instruction](), list[Instruction]()
+        for stretch in stretches(parts):
+            kept = together if sum(bool(part.order) for part in stretch) > 1 else alone
+            kept += [command.instruction for part in stretch for command in part.order]
+        timed = [(self, alone)] if beside is None else [(self, alone), (beside, together)]
+        assert sum(len(part.order) for part in parts) == sum(len(instructions) for _, instructions in timed)
+        return self._report(path, parts, timed, worst)
 
-    def _report(self, path: Path, groups: Sequence[Mapping[Engine, Sequence[Command]]], worst: int) -> Any:
-        instructions = [command.instruction for group in groups for part in group.values() for command in part]
+    def _report(
+        self,
+        path: Path,
+        parts: Sequence[DecodedStreams],
+        timed: Sequence[tuple[Clock, Sequence[Instruction]]],
+        worst: int,
+    ) -> Any:
         kinds: defaultdict[str, Any] = defaultdict(self._clock.Kind)
         costs: dict[int, int] = {}
+        modeled: dict[int, int] = {}
         wrong: list[tuple[int, int, str]] = []
-        for one, cost in zip(instructions, self.costs(instructions), strict=True):
+        triples = [
+            (one, cost, clock) for clock, ones in timed for one, cost in zip(ones, clock.costs(ones), strict=True)
+        ]
+        for one, cost, clock in triples:
             operation = getattr(one, "operation", None)
             kind = kinds[type(one).__name__ + (f".{operation.name}" if operation is not None else "")]
-            ours = cycles(one, self.rates)
+            modeled[id(one)] = ours = cycles(one, clock.rates)
             costs[id(one)] = found = ours if isinstance(cost, str) else cost
             kind.commands, kind.model, kind.vendor = kind.commands + 1, kind.model + ours, kind.vendor + found
             if isinstance(cost, str):
@@ -93,15 +111,9 @@ class Clock:
                 kind.equal += 1
             else:
                 wrong.append((ours, found, one.describe()))
-        parts = [DecodedStreams.of(group[Engine.COMPUTE], group[Engine.DMA], str(path)) for group in groups]
-        model, vendor = (
-            make_timelines(parts, partial(cost_of, costs)).cycles for cost_of in (self._modeled, _looked_up)
-        )
+        model, vendor = (make_timelines(parts, partial(_looked_up, known)).cycles for known in (modeled, costs))
         wrong.sort(key=lambda item: -abs(item[0] - item[1]))
         return self._clock.Report(path.name, dict(kinds), model, vendor, wrong[:worst])
-
-    def _modeled(self, _: Mapping[int, int], instruction: Instruction) -> int:
-        return cycles(instruction, self.rates)
 
     def _call(self, instruction: Instruction) -> Any:
         """The call that emits an instruction."""
