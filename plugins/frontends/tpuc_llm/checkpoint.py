@@ -19,22 +19,13 @@ import numpy as np
 from tpuc.api import InvalidModel
 from tpuc_ops.arrays import Array
 
+from tpuc_llm.integers import Integers
+
 CONFIG = "config.json"
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 LARGEST_HEADER = 100_000_000
 """Bytes; the format allows no longer one."""
 TYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8", "I32": "<i4", "U8": "u1", "I8": "i1"}
-
-
-@dataclass(frozen=True)
-class Integers:
-    """A matrix `[outputs, inputs]` as packed integers of `bits`, with scales and zero points [outputs, groups]."""
-
-    weight: Array
-    scale: Array
-    zp: Array
-    bits: int
-    group: int
 
 
 @dataclass(frozen=True)
@@ -66,13 +57,17 @@ class Checkpoint:
     @cached_property
     def config(self) -> Mapping[str, Any]:
         """The configuration. Raises InvalidModel if it is not a JSON object."""
-        found = _json(self.folder / CONFIG)
+        found = self.settings(CONFIG)
         if not isinstance(found.get("model_type"), str):
             raise InvalidModel(
                 f"{self.folder / CONFIG}: it does not state a model_type, so this is not a model of Hugging Face's "
                 "transformers. Export the model with save_pretrained."
             )
         return found
+
+    def settings(self, name: str) -> dict[str, Any]:
+        """Return one of the folder's JSON objects. Raises InvalidModel if it is none."""
+        return _json(self.folder / name)
 
     @cached_property
     def tensors(self) -> Mapping[str, StoredTensor]:

@@ -17,7 +17,8 @@ import numpy as np
 from tpuc.api import Unsupported
 from tpuc_ops.arrays import Array
 
-from tpuc_llm.checkpoint import Checkpoint, Integers
+from tpuc_llm.checkpoint import Checkpoint
+from tpuc_llm.integers import Integers
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,14 @@ class Linear:
     bias: Array | None = None
     integers: Integers | None = None
 
+    def rows(self, first: int, end: int) -> Linear:
+        """Return the product with some of the outputs."""
+        part = slice(first, end)
+        bias, stored = self.bias, self.integers
+        return Linear(
+            self.weight[part], None if bias is None else bias[part], None if stored is None else stored.rows(part)
+        )
+
 
 @dataclass(frozen=True)
 class Norm:
@@ -113,6 +122,8 @@ class Family(ABC):
     """Decoders whose `config.json` has one `model_type`."""
 
     api_version: ClassVar[int] = 1
+    reads_integers: ClassVar[bool] = True
+    """Folders may store matrices as integers."""
 
     @abstractmethod
     def shape(self, checkpoint: Checkpoint) -> Shape:
@@ -127,8 +138,8 @@ class Family(ABC):
         """Return the weights of one block."""
 
     @abstractmethod
-    def head(self, checkpoint: Checkpoint) -> tuple[Factors, Array]:
-        """Return the last norm and the head: [hidden] and [vocabulary, hidden]."""
+    def head(self, checkpoint: Checkpoint) -> tuple[Factors, Linear]:
+        """Return the last norm and the head, a matrix [vocabulary, hidden]."""
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,9 @@ import numpy as np
 from tpuc.api import InvalidModel, Unsupported
 from tpuc_ops.arrays import Array
 
-from tpuc_llm.checkpoint import Checkpoint, Integers
+from tpuc_llm.checkpoint import Checkpoint
 from tpuc_llm.gguf_blocks import BLOCKS, integers_of, real_of
+from tpuc_llm.integers import Integers
 
 SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 STRING, ARRAY = 8, 9

@@ -21,6 +21,7 @@ class Graph:
     ) -> None:
         said = ModuleSource(source, name, "HUGGINGFACE", {}, frozenset([*inputs, *outputs]))
         self._builder = TopBuilder(said, [(one, TensorType(dims, F32)) for one, dims in inputs.items()])
+        self._orders: dict[tuple[str, bytes], Value] = {}
         self.inputs: Mapping[str, Value] = {one: self._builder.values[one] for one in inputs}
 
     def module(self, outputs: Mapping[str, Value]) -> Module:
@@ -34,6 +35,8 @@ class Graph:
         """``x @ weight.T + bias``."""
         none, stored = self._builder.none(), linear.integers
         bias = none if linear.bias is None else self.weight(f"{name}_bias", linear.bias)
+        if stored is not None and stored.order is not None:
+            x = self._ordered(x, stored.order, f"{name}_ordered")
         if stored is None:
             operands = [x, self.weight(f"{name}_weight", linear.weight), none, none, bias]
             return self._builder.build(top.A16MatMul(weight_bits=16), operands, name)
@@ -46,6 +49,14 @@ class Graph:
         ]
         product = top.A16MatMul(weight_bits=stored.bits, q_group_size=stored.group)
         return self._builder.build(product, operands, name)
+
+    def _ordered(self, x: Value, order: Array, name: str) -> Value:
+        """Return the elements of the last dimension in another order; products that want the same one share it."""
+        key = x.name, order.tobytes()
+        if key not in self._orders:
+            places = self.weight(f"{name}_places", order.astype(np.float32))
+            self._orders[key] = self._builder.build(top.Gather(axis=x.tensor.rank - 1), [x, places], name)
+        return self._orders[key]
 
     def product(self, left: Value, right: Value, name: str, *, transposed: bool = False) -> Value:
         """``left @ right``, or ``left @ right.T``, of the last two dimensions."""

@@ -23,6 +23,7 @@ from tpuc_llm.gguf import GgufCheckpoint
 from tpuc_llm.graphs import Graph
 from tpuc_llm.perplexity import Logits
 from tpuc_llm.quantization import DEFAULT_HEAD_BITS, Quantizer
+from tpuc_llm.quantized_folder import QuantizedFolder, is_quantized
 from tpuc_llm.sampling import greedy_network, sample_network
 from tpuc_llm.text import Tokenizer, read_text
 
@@ -79,15 +80,14 @@ class LanguageModel:
                 f"{checkpoint.said_in}: models of type '{kind}' are not known; there are {known}. Export an encoder to "
                 "ONNX; a family of decoders is one file: see docs/llm.md."
             )
-        stored: Any = checkpoint.config.get("quantization_config")
-        if stored:
-            said: dict[str, Any] = {**stored} if isinstance(stored, dict) else {}
-            method = str(said.get("quant_method", stored))
-            raise Unsupported(
-                f"{checkpoint.said_in}: the weights are quantized by '{method[:80]}', and only floats are read from "
-                "folders. Take the model before quantization, or a GGUF file."
-            )
         family: Family = registry.get(GROUP, kind)()
+        if is_quantized(checkpoint):
+            if not family.reads_integers:
+                raise Unsupported(
+                    f"{checkpoint.said_in}: the weights are quantized, and models of type '{kind}' are read from "
+                    "floats only. Take the model before quantization."
+                )
+            checkpoint = QuantizedFolder.checked(folder)
         shape = family.shape(checkpoint)
         return LanguageModel(checkpoint, family, shape, shape.context, folder.name.removesuffix(SUFFIX))
 
@@ -133,12 +133,12 @@ class LanguageModel:
         """Return the last norm and the head."""
         norm, head = self.family.head(self.checkpoint)
         bits = 16 if self.weights is None else self.weights.head_bits or DEFAULT_HEAD_BITS
-        if self.weights is None or bits == 16:
-            return norm, Linear(head)
+        if head.integers is not None or self.weights is None or bits == 16:
+            return norm, head
         quantizer = Quantizer(self.weights, bits)
         if self.calibration is not None:
-            return norm, self.calibration.head(Linear(head), norm, quantizer)
-        return norm, quantizer.linear(Linear(head))
+            return norm, self.calibration.head(head, norm, quantizer)
+        return norm, quantizer.linear(head)
 
     def logits(self, length: int) -> Logits:
         """Return the logits of windows of `length` tokens, in plain numpy."""

@@ -9,7 +9,8 @@ from tpuc.api import FLOAT_MODES, WeightChoice, numpy_dtype
 from tpuc_ops.arrays import Array
 from tpuc_ops.weight_only import packed, padded
 
-from tpuc_llm.family import Integers, Linear, Shape
+from tpuc_llm.family import Linear, Shape
+from tpuc_llm.integers import Integers
 
 DEFAULT_HEAD_BITS = 8
 UNDIVIDED_BITS = 8

@@ -258,12 +258,6 @@ def _config(**changes: Any) -> Callable[[Path], None]:
             "'rwkv' are not known; there are gemma, gemma2, gemma3_text, gpt2, llama, phi3",
         ),
         (_config(model_type=None), InvalidModel, "does not state a model_type"),
-        (
-            _config(quantization_config={"quant_method": "awq", "bits": 4}),
-            Unsupported,
-            "the weights are quantized by 'awq', and only floats are read from folders. Take the model before",
-        ),
-        (_config(quantization_config=[4]), Unsupported, r"the weights are quantized by '\[4\]', and only floats"),
         (_config(model_type="bert"), Unsupported, r"'bert' are not known; .* Export an encoder to ONNX; a family of"),
         (_config(rope_scaling={"rope_type": "yarn"}), Unsupported, "rotary positions of type 'yarn' are not built"),
         (_config(hidden_act="gelu"), Unsupported, "hidden_act is 'gelu', and only silu is built here"),

@@ -14,6 +14,8 @@ from tpuc_llm import decoder
 
 from tests.conftest import RunVendor
 from tests.frontends.llm.models import write_model
+from tests.frontends.llm.quantized import write_quantized
+from tests.frontends.llm.test_quantized_folder import SCHEMES
 
 LENGTH = 16
 
@@ -27,6 +29,7 @@ LENGTH = 16
         ("qwen2", "w4f16", decoder.MOST_TOGETHER, 2),
         ("gemma3", "bf16", decoder.MOST_TOGETHER, 2),
         ("llama", "w8bf16", 0, 1),
+        ("gptq in another order", "f16", decoder.MOST_TOGETHER, 2),
         ("qwen3", "f16", 0, 1),
     ],
 )
@@ -42,7 +45,10 @@ def test_every_network_computes_what_the_runtime_does(
     """`together`: bytes of scores, beyond which heads are computed one after another."""
     monkeypatch.setattr(decoder, "MOST_TOGETHER", together)
     monkeypatch.setattr(decoder, "ROWS", 6)
-    write_model(tmp_path / "model", kind)
+    if kind in SCHEMES:
+        write_quantized(tmp_path / "model", "llama", SCHEMES[kind])
+    else:
+        write_model(tmp_path / "model", kind)
     path = tmp_path / "m.bmodel"
     session = Session(chip="bm1684x", quantize=mode)
     session.compile(tmp_path / "model", path, dims={"seq": LENGTH}, batch=batch)

@@ -9,7 +9,7 @@ from tpuc_ops.arrays import Array
 
 from tpuc_llm.checkpoint import Checkpoint
 from tpuc_llm.families.llama import Llama
-from tpuc_llm.family import BlockWeights, Factors, Norm, Shape
+from tpuc_llm.family import BlockWeights, Factors, Linear, Norm, Shape
 
 
 class Gemma(Llama):
@@ -29,8 +29,9 @@ class Gemma(Llama):
             found, attention_norm=_larger(found.attention_norm), mlp_norm=_larger(found.mlp_norm)
         )
 
-    def head(self, checkpoint: Checkpoint) -> tuple[Factors, Array]:
-        return _larger(super().head(checkpoint)[0]), super().embedding(checkpoint)
+    def head(self, checkpoint: Checkpoint) -> tuple[Factors, Linear]:
+        norm, head = super().head(checkpoint)
+        return _larger(norm), head
 
 
 def _larger(factors: Factors) -> Array:

@@ -12,6 +12,8 @@ from tpuc_llm.family import BlockWeights, Factors, Family, Linear, Norm, Reader,
 class Gpt2(Family):
     """`GPT2LMHeadModel`."""
 
+    reads_integers = False
+
     def shape(self, checkpoint: Checkpoint) -> Shape:
         config = Reader.of(checkpoint)
         config.require("activation_function", ["gelu_new", "gelu_pytorch_tanh"])
@@ -72,10 +74,10 @@ class Gpt2(Family):
             positions=places,
         )
 
-    def head(self, checkpoint: Checkpoint) -> tuple[Factors, Array]:
+    def head(self, checkpoint: Checkpoint) -> tuple[Factors, Linear]:
         hidden = self.shape(checkpoint).hidden
         weight, bias = (checkpoint.tensor(_place(checkpoint, f"ln_f.{part}"), (hidden,)) for part in ("weight", "bias"))
-        return Norm(weight, bias), self.embedding(checkpoint)
+        return Norm(weight, bias), Linear(self.embedding(checkpoint))
 
 
 def _place(checkpoint: Checkpoint, name: str) -> str:

@@ -7,6 +7,7 @@ from tpuc_ops.arrays import Array
 from tpuc_llm.checkpoint import Checkpoint
 from tpuc_llm.family import BlockWeights, Factors, Family, Linear, Reader, Shape
 
+EMBEDDING = "model.embed_tokens.weight"
 LONGEST_HEAD = 1 << 16
 """Elements of a head; known models have at most 256."""
 
@@ -45,7 +46,7 @@ class Llama(Family):
 
     def embedding(self, checkpoint: Checkpoint) -> Array:
         shape = self.shape(checkpoint)
-        return checkpoint.tensor("model.embed_tokens.weight", (shape.vocabulary, shape.hidden))
+        return checkpoint.tensor(EMBEDDING, (shape.vocabulary, shape.hidden))
 
     def block(self, checkpoint: Checkpoint, index: int) -> BlockWeights:
         shape, name = self.shape(checkpoint), f"model.layers.{index}"
@@ -74,9 +75,10 @@ class Llama(Family):
             k_norm=norm("self_attn.k_norm", size) if self.qk_norm else None,
         )
 
-    def head(self, checkpoint: Checkpoint) -> tuple[Factors, Array]:
+    def head(self, checkpoint: Checkpoint) -> tuple[Factors, Linear]:
         shape = self.shape(checkpoint)
         norm = checkpoint.tensor("model.norm.weight", (shape.hidden,))
-        if checkpoint.config.get("tie_word_embeddings", not checkpoint.has("lm_head.weight")):
-            return norm, self.embedding(checkpoint)
-        return norm, checkpoint.tensor("lm_head.weight", (shape.vocabulary, shape.hidden))
+        is_tied = checkpoint.config.get("tie_word_embeddings", not checkpoint.has("lm_head.weight"))
+        name = EMBEDDING if is_tied else "lm_head.weight"
+        weight = checkpoint.tensor(name, (shape.vocabulary, shape.hidden))
+        return norm, Linear(weight, None, checkpoint.integers(name))

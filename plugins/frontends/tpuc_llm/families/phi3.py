@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 
-from tpuc_ops.arrays import Array
-
 from tpuc_llm.checkpoint import Checkpoint
 from tpuc_llm.families.llama import Llama
 from tpuc_llm.family import BlockWeights, Linear, Reader, Shape
@@ -26,9 +24,10 @@ class Phi3(Llama):
         wide, narrow = shape.heads * shape.head_size, shape.kv_heads * shape.head_size
 
         def parts(part: str, sizes: tuple[int, ...], inputs: int) -> list[Linear]:
-            matrix: Array = checkpoint.tensor(f"{name}.{part}.weight", (sum(sizes), inputs))
+            place = f"{name}.{part}.weight"
+            whole = Linear(checkpoint.tensor(place, (sum(sizes), inputs)), None, checkpoint.integers(place))
             ends = [sum(sizes[: place + 1]) for place in range(len(sizes))]
-            return [Linear(matrix[end - size : end]) for end, size in zip(ends, sizes, strict=True)]
+            return [whole.rows(end - size, end) for end, size in zip(ends, sizes, strict=True)]
 
         q, k, v = parts("self_attn.qkv_proj", (wide, narrow, narrow), hidden)
         gate, up = parts("mlp.gate_up_proj", (inner, inner), hidden)
