@@ -78,6 +78,12 @@ class Linear:
             self.weight[part], None if bias is None else bias[part], None if stored is None else stored.rows(part)
         )
 
+    def scaled(self, factor: float) -> Linear:
+        """Return the product times a factor; scales of integers are rounded once more where files store them."""
+        bias, stored, times = self.bias, self.integers, np.float32(factor)
+        kept = None if stored is None else stored.scaled(factor)
+        return Linear(self.weight * times, None if bias is None else bias * times, kept)
+
 
 @dataclass(frozen=True)
 class Norm:

@@ -56,6 +56,20 @@ KINDS: dict[str, dict[str, Any]] = {
         "layer_types": ["sliding_attention", "full_attention"],
         "rope_local_base_freq": 50.0,
     },
+    "minicpm": {
+        "model_type": "minicpm",
+        "tie_word_embeddings": True,
+        "scale_emb": 3,
+        "scale_depth": 1.4,
+        "dim_model_base": 8,
+    },
+    "granite": {
+        "model_type": "granite",
+        "embedding_multiplier": 3.0,
+        "residual_multiplier": 0.6,
+        "attention_multiplier": 0.2,
+        "logits_scaling": 4.0,
+    },
     "phi3": {"model_type": "phi3", "rope_scaling": None, "sliding_window": 40, "partial_rotary_factor": 1.0},
 }
 
@@ -164,6 +178,16 @@ def window_of(config: dict[str, Any], layer: int, tokens: int) -> tuple[int, flo
     return tokens, None
 
 
+def multipliers(config: dict[str, Any]) -> tuple[float, float, float]:
+    """Of embeddings, of what is added to the states, and of what the head reads."""
+    if config["model_type"] == "minicpm":
+        added = config["scale_depth"] / np.sqrt(config["num_hidden_layers"])
+        return config["scale_emb"], added, config["dim_model_base"] / config["hidden_size"]
+    if config["model_type"] == "granite":
+        return config["embedding_multiplier"], config["residual_multiplier"], 1 / config["logits_scaling"]
+    return 1.0, 1.0, 1.0
+
+
 def logits(config: dict[str, Any], weights: dict[str, Array], ids: list[int]) -> Array:
     """[tokens, vocabulary], by the papers' formulas, one head after another."""
     w = {name: array.astype(np.float64) for name, array in weights.items()}
@@ -195,7 +219,8 @@ def logits(config: dict[str, Any], weights: dict[str, Array], ids: list[int]) ->
                 out[position, pair + size // 2] = b * np.cos(angle) + a * np.sin(angle)
         return out
 
-    x = w["model.embed_tokens.weight"][ids]
+    of_embeddings, added, of_logits = multipliers(config)
+    x = w["model.embed_tokens.weight"][ids] * of_embeddings
     if is_gemma:
         x = x * np.sqrt(config["hidden_size"])
     for layer in range(config["num_hidden_layers"]):
@@ -210,16 +235,20 @@ def logits(config: dict[str, Any], weights: dict[str, Array], ids: list[int]) ->
             query, key = q[:, own], k[:, theirs]
             if config["model_type"] in QK_NORMS:
                 query, key = norm(query, f"{name}.self_attn.q_norm"), norm(key, f"{name}.self_attn.k_norm")
-            scores = turned(query, base) @ turned(key, base).T / np.sqrt(config.get("query_pre_attn_scalar", size))
+            scores = (
+                turned(query, base)
+                @ turned(key, base).T
+                * config.get("attention_multiplier", 1 / np.sqrt(config.get("query_pre_attn_scalar", size)))
+            )
             ages = np.subtract.outer(np.arange(len(ids)), np.arange(len(ids)))
             scores = np.where((ages >= 0) & (ages < window), capped(scores, "attn_logit_softcapping"), -np.inf)
             shares = np.exp(scores - scores.max(-1, keepdims=True))
             context[:, own] = shares / shares.sum(-1, keepdims=True) @ v[:, theirs]
-        x = x + ended(linear(context, f"{name}.self_attn.o_proj"), f"{name}.post_attention_layernorm")
+        x = x + added * ended(linear(context, f"{name}.self_attn.o_proj"), f"{name}.post_attention_layernorm")
         h = norm(x, f"{name}.{'pre_feedforward' if is_ended else 'post_attention'}_layernorm")
         gate = linear(h, f"{name}.mlp.gate_proj")
         active = activated(gate, is_gemma)
         down = linear(active * linear(h, f"{name}.mlp.up_proj"), f"{name}.mlp.down_proj")
-        x = x + ended(down, f"{name}.post_feedforward_layernorm")
+        x = x + added * ended(down, f"{name}.post_feedforward_layernorm")
     head = "model.embed_tokens" if config["tie_word_embeddings"] else "lm_head"
-    return capped(linear(norm(x, "model.norm"), head), "final_logit_softcapping")
+    return capped(linear(norm(x, "model.norm") * of_logits, head), "final_logit_softcapping")

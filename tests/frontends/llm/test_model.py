@@ -64,7 +64,8 @@ def test_gpt2_is_one_network_that_computes_the_papers_formulas(prefix: str, tmp_
 
 @pytest.mark.chip("bm1684x")
 @pytest.mark.parametrize(
-    "kind", ["gemma3", *(pytest.param(one, marks=pytest.mark.slow) for one in ("gemma", "gemma2", "gpt2", "phi3"))]
+    "kind",
+    ["gemma3", *(pytest.param(one, marks=pytest.mark.slow) for one in ("gemma", "gemma2", "gpt2", "granite", "phi3"))],
 )
 def test_every_family_continues_a_history(kind: str, tmp_path: Path) -> None:
     """In f16, 11 bits of significand, with windows and positions; 38 dB is what the worst row of Gemma has."""
@@ -255,7 +256,7 @@ def _config(**changes: Any) -> Callable[[Path], None]:
         (
             _config(model_type="rwkv"),
             Unsupported,
-            "'rwkv' are not known; there are gemma, gemma2, gemma3_text, gpt2, llama, phi3",
+            "'rwkv' are not known; there are gemma, gemma2, gemma3_text, gpt2, granite, llama, minicpm, phi3",
         ),
         (_config(model_type=None), InvalidModel, "does not state a model_type"),
         (_config(model_type="bert"), Unsupported, r"'bert' are not known; .* Export an encoder to ONNX; a family of"),
