@@ -47,7 +47,8 @@ def command(
     Text appears token by token, that of further prompts when all are complete; then come the tokens per second that the
     chip is predicted to reach.
     """
-    from tpuc_llm.generation import Sampling, generate, opened_decoder
+    from tpuc_llm.choosing import Sampling
+    from tpuc_llm.generation import generate, opened_decoder
     from tpuc_llm.text import Tokenizer
 
     check_inputs(file, tokenizer)
@@ -56,9 +57,10 @@ def command(
     opened, decoder = session.opened(file), opened_decoder(session, file)
     ids = [words.chat(prompt) if chosen["chat"] else words.encode(prompt) for prompt in prompts]
     sampling = Sampling(chosen["temperature"], chosen["top_k"], chosen["top_p"], chosen["repetition_penalty"])
+    written = generate(decoder, ids, max_tokens, words.ends, sampling, seed)
     shown = words.decode(ids[0])
     app.stream(visible_text(shown))
-    for number, token in generate(decoder, ids, max_tokens, words.ends, sampling, seed):
+    for number, token in written:
         ids[number].append(token)
         text = words.decode(ids[0])
         if not text.endswith("\ufffd"):  # half of a character; the next token completes it

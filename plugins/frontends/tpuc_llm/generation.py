@@ -12,8 +12,9 @@ import numpy as np
 from tpuc.api import LoadedModel, UsageError, numpy_dtype
 from tpuc_ops.arrays import Array
 
+from tpuc_llm.choosing import Sampling, drawn
 from tpuc_llm.model import LONGEST, MASKED
-from tpuc_llm.sampling import GREEDY, MOST_CHOSEN, SAMPLE
+from tpuc_llm.sampling import GREEDY, SAMPLE
 
 if TYPE_CHECKING:
     from tpuc_driver.api.host import Session
@@ -88,14 +89,19 @@ class CompiledDecoder:
         """Take a prompt; return the logits behind each of its tokens: [tokens, vocabulary]."""
         return self._head(self._prompt(ids, 0))
 
-    def _prompt(self, ids: Sequence[int], sequence: int) -> Array:
-        """Take a prompt; return the states in front of the head: [tokens, hidden]."""
-        length, count = self.length, len(ids)
-        if not 0 < count <= length:
+    def check_prompt(self, ids: Sequence[int]) -> None:
+        """Raise UsageError for a prompt that is empty, longer than the file takes, or has tokens it does not know."""
+        if not 0 < len(ids) <= self.length:
             raise UsageError(
-                f"the prompt has {count} tokens, the file takes 1 to {length}; compile it with --dim seq=N for more."
+                f"the prompt has {len(ids)} tokens, the file takes 1 to {self.length}; compile it with --dim seq=N for "
+                "more."
             )
         self._check_tokens(ids)
+
+    def _prompt(self, ids: Sequence[int], sequence: int) -> Array:
+        """Take a prompt; return the states in front of the head: [tokens, hidden]."""
+        self.check_prompt(ids)
+        length, count = self.length, len(ids)
         tokens = np.zeros((1, length), np.int32)
         tokens[0, :count] = ids
         (states,) = self._run("embedding", tokens)
@@ -154,18 +160,15 @@ class CompiledDecoder:
         if sampling.is_greedy and GREEDY in self.names:
             (tokens,) = self._run(GREEDY, self._by_sequence(logits, np.float32))
             return {one: int(tokens.reshape(-1)[one]) for one in logits}
-        if sampling.is_greedy or not 0 < sampling.top_k <= MOST_CHOSEN or SAMPLE not in self.names:
+        if SAMPLE not in self.names or not sampling.fits_file:
             return {one: sampling.choose(row, random, written[one]) for one, row in logits.items()}
         window = self._network(SAMPLE).inputs[1].shape[-1]
         ids = {one: np.resize(written[one][-window:], window) for one in logits}
-        given = (sampling.penalty, sampling.temperature, sampling.top_k, sampling.top_p)
-        numbers = [np.full(self.sequences, one) for one in given]
-        shares, tokens = self._run(
-            SAMPLE, self._by_sequence(logits, np.float32), self._by_sequence(ids, np.int32), *numbers
+        rows = self._by_sequence(logits, np.float32), self._by_sequence(ids, np.int32)
+        shares, tokens = (
+            array.reshape(self.sequences, -1) for array in self._run(SAMPLE, *rows, *sampling.numbers(self.sequences))
         )
-        shares = shares.reshape(self.sequences, -1).astype(np.float64)
-        drawn = {one: int(random.choice(shares.shape[1], p=shares[one] / shares[one].sum())) for one in logits}
-        return {one: int(tokens.reshape(self.sequences, -1)[one, place]) for one, place in drawn.items()}
+        return {one: drawn(shares[one], tokens[one], random) for one in logits}
 
     def _by_sequence(self, rows: Mapping[int, Array], dtype: Any) -> Array:
         """Return [sequences, n], zeros where a sequence is not asked for."""
@@ -263,39 +266,6 @@ def opened_decoder(session: Session, path: Path) -> CompiledDecoder:
     )
 
 
-@dataclass(frozen=True)
-class Sampling:
-    """How the next token is chosen: the likeliest one at temperature 0, else drawn from the likeliest `top_k` (0: all)
-    that together have the share `top_p`. Before, logits of the tokens so far are divided by `penalty`, or multiplied
-    where they are negative.
-    """
-
-    temperature: float = 0.0
-    top_k: int = 0
-    top_p: float = 1.0
-    penalty: float = 1.0
-
-    @property
-    def is_greedy(self) -> bool:
-        """True if `greedy_head` chooses the same token."""
-        return not self.temperature and self.penalty == 1.0
-
-    def choose(self, logits: Array, random: np.random.Generator, written: Sequence[int] = ()) -> int:
-        """Return a token id."""
-        scaled = logits.astype(np.float64)
-        seen = np.unique(np.asarray(written, np.int64))
-        scaled[seen] = np.where(scaled[seen] < 0, scaled[seen] * self.penalty, scaled[seen] / self.penalty)
-        if not self.temperature:
-            return int(scaled.argmax())
-        scaled /= self.temperature
-        order = np.argsort(-scaled, kind="stable")[: self.top_k or None]
-        shares = np.exp(scaled[order] - scaled[order[0]])
-        shares /= shares.sum()
-        kept = int(np.searchsorted(np.cumsum(shares), self.top_p)) + 1
-        shares = shares[:kept] / shares[:kept].sum()
-        return int(order[int(random.choice(len(shares), p=shares))])
-
-
 def generate(
     decoder: CompiledDecoder,
     prompts: Sequence[Sequence[int]],
@@ -306,14 +276,26 @@ def generate(
 ) -> Iterator[tuple[int, int]]:
     """Yield up to `count` tokens behind each prompt, with its number; one of `ends`, and a full file, end an answer.
 
-    Raises UsageError for more prompts than the file takes.
+    Raises UsageError at once for prompts that the file does not take.
     """
     if len(prompts) > decoder.sequences:
         raise UsageError(
             f"the file takes {decoder.sequences} prompts at a time, and there are {len(prompts)}; compile it with "
             f"--batch {len(prompts)}."
         )
-    random: Any = np.random.default_rng(seed)
+    for prompt in prompts:
+        decoder.check_prompt(prompt)
+    return _generated(decoder, prompts, count, ends, sampling, np.random.default_rng(seed))
+
+
+def _generated(
+    decoder: CompiledDecoder,
+    prompts: Sequence[Sequence[int]],
+    count: int,
+    ends: frozenset[int],
+    sampling: Sampling,
+    random: np.random.Generator,
+) -> Iterator[tuple[int, int]]:
     logits: Mapping[int, Array] = {number: decoder.prefill(prompt, number) for number, prompt in enumerate(prompts)}
     written = {number: [*prompt] for number, prompt in enumerate(prompts)}
     for made in range(1, count + 1):

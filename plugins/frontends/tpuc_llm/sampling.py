@@ -66,16 +66,16 @@ def sample_inputs(logits: tuple[int, int], length: int) -> Mapping[str, tuple[in
     return {"m_logits": logits, "input_ids": (logits[0], length), **numbers}
 
 
-def sample_network(source: str, logits: tuple[int, int], length: int) -> Module:
-    """Build probabilities of the `MOST_CHOSEN` likeliest tokens of logits [sequences, vocabulary], and their ids,
-    likeliest first: [sequences, MOST_CHOSEN].
+def sample_network(source: str, logits: tuple[int, int], length: int, count: int = MOST_CHOSEN) -> Module:
+    """Build probabilities of the `count` likeliest tokens of logits [sequences, vocabulary], and their ids, likeliest
+    first: [sequences, count].
 
     Logits of the tokens in `input_ids` [sequences, length] are divided by `penalty`, negative ones multiplied, however
     often a token occurs; an unfilled window repeats one of its tokens. Then come `temperature`, the `top_k` likeliest
     tokens, and of these the fewest that reach the share `top_p` together, at least one. The others have probability 0.
     """
     graph = Choice(source, SAMPLE, sample_inputs(logits, length), ("probs", "token"))
-    given, count = graph.inputs, min(MOST_CHOSEN, logits[1])
+    given, count = graph.inputs, min(count, logits[1])
     before, ids, penalty = given["m_logits"], given["input_ids"], given["penalty"]
     seen = graph.elements(before, ids, "seen")
     lowered = graph.where_negative(

@@ -12,8 +12,9 @@ import pytest
 from tpuc.api import F32, InvalidModel, TensorInfo, UsageError
 from tpuc_driver.session import Session
 from tpuc_llm import tokenizing
+from tpuc_llm.choosing import Sampling
 from tpuc_llm.command import visible_text
-from tpuc_llm.generation import CompiledDecoder, Sampling, generate
+from tpuc_llm.generation import CompiledDecoder, generate
 from tpuc_llm.text import Tokenizer
 
 from tests.chips.command_line import tpuc
@@ -78,7 +79,14 @@ def test_several_texts_are_continued_together(tmp_path: Path) -> None:
     assert speed(prediction) > 1.3 * speed(wanted[0][1])
     refused = tpuc("generate", alone, "--prompt", texts[0], "--prompt", texts[1])
     assert refused.returncode == 2
+    assert refused.stdout == ""
     assert "takes 1 prompts at a time, and there are 2; compile it with --batch 2" in refused.stderr
+
+
+def test_prompts_that_no_file_takes_are_refused_before_anything_is_computed() -> None:
+    for prompt, words in (([], "has 0 tokens"), ([1] * 5, "has 5 tokens, the file takes 1 to 4"), ([9], "a token 9")):
+        with pytest.raises(UsageError, match=words):
+            generate(decoder(networks(4, 6, 2)), [prompt], 2, frozenset(), Sampling())
 
 
 def test_begin_tokens_and_chat_templates_are_the_models(tmp_path: Path) -> None:

@@ -15,7 +15,8 @@ from tpuc.api import ImportOptions, InvalidModel, TpucError, Unsupported, UsageE
 from tpuc.registry import Registry
 from tpuc_driver.session import Session
 from tpuc_llm import decoder
-from tpuc_llm.generation import CompiledDecoder, Sampling, generate
+from tpuc_llm.choosing import Sampling
+from tpuc_llm.generation import CompiledDecoder, generate
 from tpuc_llm.model import LanguageModel
 
 from tests.frontends.llm.gpt2 import gpt2_logits, write_gpt2
@@ -387,6 +388,10 @@ class FakeDecoder(CompiledDecoder):
     @property
     def length(self) -> int:
         return self.size
+
+    @property
+    def vocabulary(self) -> int:
+        return 8
 
     def prefill(self, ids: Any, sequence: int = 0) -> Any:
         self.positions = {sequence: len(ids)}

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from tpuc_driver.session import Session
-from tpuc_llm.generation import Sampling, opened_decoder
+from tpuc_llm.choosing import Sampling
+from tpuc_llm.generation import opened_decoder
 
 from tests.frontends.llm.models import CONFIG, write_model
 
@@ -45,6 +46,9 @@ def test_the_files_own_networks_choose(tmp_path: Path) -> None:
         written = {0: [3, 3, 5], 1: [*range(LENGTH)]}
         rows[1][:3] = rows[1].max() + 1  # equal ones
         assert decoder.choose(rows, written, Sampling(), rng) == {one: row.argmax() for one, row in rows.items()}
+        tokens = {one: expected(row, written[one], sampling)[0][0] for one, row in rows.items()}
+        assert decoder.choose(rows, written, Sampling(top_k=6, penalty=1.5), rng) == tokens
+        assert decoder.choose(rows, written, Sampling(0.7, 6, 0.0, 1.5), rng) == tokens
         counts = {one: np.zeros(VOCABULARY) for one in rows}
         for _ in range(60):
             for one, token in decoder.choose(rows, written, sampling, rng).items():
