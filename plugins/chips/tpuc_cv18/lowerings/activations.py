@@ -24,6 +24,7 @@ from tpuc_ops.elementwise import Function
 from tpuc_ops.integers import zero_point
 
 from tpuc_cv18.kernels.powers import ActiveKernel
+from tpuc_cv18.lowerings.affine import MOST_CHANNELS, over_channels, split_by_constant
 from tpuc_cv18.lowerings.common import (
     Array,
     bf16_operands,
@@ -85,8 +86,8 @@ class PReluBf16(Lowering[top.PRelu]):
 @TABLE.lowers(top.PRelu, "int8")
 class PReluInt8(Lowering[top.PRelu]):
     """Positive values are rescaled by Sx / Sy, negative ones by 8-bit slopes times Sx / Sy with a common shift. Sy
-    moves to the nearest scale for which an 8-bit multiplier represents Sx / Sy exactly. Prequantized networks use
-    tables.
+    moves to the nearest scale for which an 8-bit multiplier represents Sx / Sy exactly. Prequantized networks use a
+    table for each slope: the dimensions that the slopes span become channels.
     """
 
     def takes_zero_points(self, node: LoweringNode) -> bool:
@@ -94,8 +95,11 @@ class PReluInt8(Lowering[top.PRelu]):
 
     def refuse(self, node: LoweringNode) -> str | None:
         slope = node.constants[1]
-        is_single = is_stated(node) and slope is not None and slope.size == 1
-        return None if is_single else slope_refusal(node)
+        refusal = slope_refusal(node)
+        if refusal is None or slope is None or not is_stated(node):
+            return refusal
+        _, slopes, _ = split_by_constant(slope.shape, node.operand_types[0].dims)
+        return None if slopes <= MOST_CHANNELS else refusal
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         slope = node.constants[1]
@@ -115,13 +119,21 @@ class PReluInt8(Lowering[top.PRelu]):
         row = stored.reshape(1, -1, *(1,) * (len(dims) - 2))
         return [build(op, [node.operands[0], build.weight("slope_i8", row, "si8")], result)]
 
-    def _table(self, slopes: Array, node: LoweringNode, build: LoweringBuilder) -> Value:
-        """A table for each channel with the result of each byte."""
+    def _table(self, slope: Array, node: LoweringNode, build: LoweringBuilder) -> Value:
+        """A table for each slope with the result of each byte."""
         value, result = node.operands[0], node.quantized_result_type()
-        rows = [table_of(top.LeakyRelu(alpha=float(slope)), value.tensor, result) for slope in slopes.reshape(-1)]
+        dims, plain = result.dims, value.tensor.at(None)
+        slopes = over_channels(slope, slope.shape, dims)
+        rows = [table_of(top.LeakyRelu(alpha=float(one)), plain, result) for one in slopes]
         element = "ui8" if result.storage.is_unsigned else "si8"
         table = build.weight("table", np.stack(rows).reshape(1, -1, 1, 256), element)
-        return build(tpu.Lut(), [value, table], result)
+        images, channels, size = split_by_constant(slope.shape, dims)
+        if channels == 1 or dims[:2] == (images, channels):
+            return build(tpu.Lut(), [value, table], result)
+        image = (images, channels, size, 1)
+        moved = build(tpu.Reshape(shape=image), [value], plain.with_shape(image), f"{node.name}_image")
+        looked_up = build(tpu.Lut(), [moved, table], result.with_shape(image), f"{node.name}_looked_up")
+        return build(tpu.Reshape(shape=dims), [looked_up], result)
 
 
 @TABLE.lowers(top.Relu, "bf16", "int8")

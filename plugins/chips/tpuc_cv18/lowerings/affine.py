@@ -15,7 +15,7 @@ from tpuc_ops.integers import zero_point
 from tpuc_cv18.lowerings.common import QDM, Array
 from tpuc_cv18.lowerings.qdm import stored_qdm
 
-_MOST_CHANNELS = 4096
+MOST_CHANNELS = 4096
 """Maximum number of channels; biases are loaded for every tile of their channels."""
 _COARSER = 2.5
 """Steps of values that lose their zero point grow by up to this factor."""
@@ -48,7 +48,7 @@ def is_affine(node: LoweringNode[Any]) -> bool:
         return False
     dims = np.broadcast_shapes(affine.factor.shape, affine.summand.shape)
     is_within = type_.dims == node.result_type.dims and len(dims) <= len(type_.dims)
-    return is_within and _split(dims, type_.dims)[1] <= _MOST_CHANNELS
+    return is_within and split_by_constant(dims, type_.dims)[1] <= MOST_CHANNELS
 
 
 def affine_product(node: LoweringNode[Any], build: LoweringBuilder) -> Value:
@@ -60,9 +60,9 @@ def affine_product(node: LoweringNode[Any], build: LoweringBuilder) -> Value:
     value, result = node.operands[affine.place], node.quantized_result_type()
     dims = value.tensor.dims
     own = np.broadcast_shapes(affine.factor.shape, affine.summand.shape)
-    images, channels, size = _split(own, dims)
+    images, channels, size = split_by_constant(own, dims)
     image = (images, channels, size, 1)
-    factor, summand = (_over(one, own, dims) for one in (affine.factor, affine.summand))
+    factor, summand = (over_channels(one, own, dims) for one in (affine.factor, affine.summand))
     source, target = value.tensor.uniform, result.uniform
     vanishes = np.abs(factor) * (source.scale * _MOST_BIAS) < _FURTHEST * STEPS * target.scale
     scales = np.where(vanishes, target.scale / source.scale / 2, np.abs(factor) / STEPS)
@@ -143,7 +143,7 @@ def _scale(node: LoweringNode[top.Scale]) -> _Affine | None:
     return _Affine(0, factor.astype(np.float64).reshape(column), summand.reshape(column) if has_bias else summand)
 
 
-def _over(array: Array, dims: tuple[int, ...], whole: tuple[int, ...]) -> Array:
+def over_channels(array: Array, dims: tuple[int, ...], whole: tuple[int, ...]) -> Array:
     """Expand a constant to one value per channel; channels are the dimensions from the first to the last extent above 1
     in `dims`.
     """
@@ -159,7 +159,7 @@ def _extent(dims: tuple[int, ...]) -> tuple[int, int]:
     return (places[0], places[-1] + 1) if places else (0, 0)
 
 
-def _split(own: tuple[int, ...], dims: tuple[int, ...]) -> tuple[int, int, int]:
+def split_by_constant(own: tuple[int, ...], dims: tuple[int, ...]) -> tuple[int, int, int]:
     """Number of elements before, within and after the dimensions that constants of shape `own` span."""
     first, last = _extent((*(1,) * (len(dims) - len(own)), *own))
     return math.prod(dims[:first]), math.prod(dims[first:last]), math.prod(dims[last:])

@@ -22,18 +22,22 @@ class TileAny(ShapeLowering):
     """Concatenates the tensor with itself, one dimension at a time."""
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
-        value = node.operands[0]
-        repeated = [axis for axis, count in enumerate(node.op.tile) if count != 1] or [0]
-        for axis in repeated:
-            count = node.op.tile[axis]
-            name = node.name if axis == repeated[-1] else f"{node.name}_axis{axis}"
-            if count > AT_ONCE:
-                whole, rest = divmod(count, isqrt(count))
-                several = _beside([value] * isqrt(count), axis, build, f"{name}_part")
-                value = _beside([several] * whole + [value] * rest, axis, build, name)
-            else:
-                value = _beside([value] * count, axis, build, name)
-        return [value]
+        return [repeated(node.operands[0], node.op.tile, node.name, build)]
+
+
+def repeated(value: Value, counts: Sequence[int], name: str, build: LoweringBuilder) -> Value:
+    """The tensor beside copies of itself, `counts` of them along each dimension, under this name."""
+    axes = [axis for axis, count in enumerate(counts) if count != 1] or [0]
+    for axis in axes:
+        count = counts[axis]
+        own = name if axis == axes[-1] else f"{name}_axis{axis}"
+        if count > AT_ONCE:
+            whole, rest = divmod(count, isqrt(count))
+            several = _beside([value] * isqrt(count), axis, build, f"{own}_part")
+            value = _beside([several] * whole + [value] * rest, axis, build, own)
+        else:
+            value = _beside([value] * count, axis, build, own)
+    return value
 
 
 def _beside(values: Sequence[Value], axis: int, build: LoweringBuilder, name: str) -> Value:
