@@ -47,6 +47,7 @@ PRIMITIVES: Sequence[type[Op]] = (
         top.LeakyRelu,
         top.Log,
         top.MatMul,
+        top.Max,
         top.MaxConst,
         top.MaxPool,
         top.Min,
@@ -100,6 +101,24 @@ MEANS = top.AvgPool(kernel_shape=(2, 3, 2), strides=(1, 2, 3), pads=(1, 1, 0, 0,
 CASES: dict[str, Case] = {
     "gather_nd": Case(top.GatherND(batch_dims=1), ((2, 5, 4),), (np.array([[[1], [-1]], [[0], [4]]], np.float32),)),
     "gather_elements": Case(top.GatherElements(axis=1), ((2, 5, 4),), (np.array([[[1, -1]], [[0, 4]]], np.float32),)),
+    "scatter_nd": Case(top.ScatterND(), ((5, 4),), (np.array([[3], [-1], [3]], np.float32), filters(3, 4))),
+    "scatter_nd_by_marks": Case(
+        top.ScatterND("max"), ((3, 5, 4),), (np.array([[0, 4], [-1, 0], [0, 4]], np.float32), filters(3, 4))
+    ),
+    "scatter_lines": Case(
+        top.ScatterElements(axis=1), ((2, 5, 4),), (np.full((2, 2, 4), [[3], [-5]], np.float32), filters(2, 2, 4))
+    ),
+    "scatter_elements": Case(
+        top.ScatterElements(axis=-2), ((2, 5, 4),), (np.array([[[1, -1]], [[0, 4]]], np.float32), filters(2, 1, 2))
+    ),
+    "scatter_elements_added": Case(
+        top.ScatterElements(axis=0, reduction="add"), ((5, 2),), (np.array([[1, -1], [1, 4]], np.float32), (2, 2))
+    ),
+    "scatter_elements_below": Case(
+        top.ScatterElements(axis=1, reduction="min"),
+        ((2, 5, 4),),
+        (np.array([[[1, -1], [1, 0]], [[0, 4], [0, 0]]], np.float32), (2, 2, 2)),
+    ),
     "topk": Case(top.TopK(axis=1, K=3), ((2, 5, 4),)),
     "topk_smallest": Case(top.TopK(axis=-1, K=5, largest=False), ((2, 5),)),
     "a16_matmul": Case(

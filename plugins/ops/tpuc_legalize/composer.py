@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import ClassVar, TypeAlias
 
@@ -105,6 +106,14 @@ def row_sums(do: Composer, value: Value, factors: Array | None = None) -> Value:
     column = np.ones(count, np.float32) if factors is None else factors
     flat = do.reshape(value, value.tensor.size // count, count)
     return do(top.MatMul(), flat, column.reshape(count, 1), None)
+
+
+def viewed(do: Composer, part: Part, *dims: int) -> Value | Array:
+    """A part under another shape; -1 stands for what remains."""
+    if not isinstance(part, Value):
+        return np.asarray(part).reshape(dims)
+    rest = part.tensor.size // max(-math.prod(dims), 1) if -1 in dims else 0
+    return do.reshape(part, *(rest if extent < 0 else extent for extent in dims))
 
 
 def rows_of(node: LoweringNode, count: int) -> tuple[int, ...]:

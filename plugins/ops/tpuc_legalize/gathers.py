@@ -11,7 +11,7 @@ from tpuc_ops import top
 from tpuc_ops.arrays import Array
 from tpuc_ops.shapes import positive_axis
 
-from tpuc_legalize.composer import MOVES, Composed, Composer, Part, largest_whole, row_sums
+from tpuc_legalize.composer import MOVES, Composed, Composer, Part, largest_whole, row_sums, viewed
 from tpuc_legalize.table import TABLE
 
 _MOST_PRODUCTS = 1 << 22
@@ -45,7 +45,7 @@ class GatherNDAny(Composed[top.GatherND]):
         places: Part
         if isinstance(indices, Value):
             places = do.reshape(indices, len(first), taken[-1])
-            places = _numbers(do, places, chosen[batch:], steps[batch:], first.astype(np.float32))
+            places = row_numbers(do, places, chosen[batch:], steps[batch:], first.astype(np.float32))
         else:
             whole = np.asarray(indices).reshape(len(first), -1).astype(np.int64)
             places = np.where(whole < 0, whole + chosen[batch:], whole) @ steps[batch:].astype(np.int64) + first[:, 0]
@@ -58,8 +58,8 @@ def _chosen_dims(node: LoweringNode) -> tuple[int, ...]:
     return node.operand_types[0].dims[: node.op.batch_dims + node.operand_types[1].dims[-1]]
 
 
-def _numbers(do: Composer, places: Value, dims: Sequence[int], steps: Array, first: Array) -> Value:
-    """The row number of each row of indices; negative indices count from the end."""
+def row_numbers(do: Composer, places: Value, dims: Sequence[int], steps: Array, first: Array) -> Value:
+    """The row number of each row of indices, from `first`; negative indices count from the end."""
     below = do(top.CompareConst(mode="Less", const_val=0.0), places)
     places = do(top.Add(), places, do(top.Mul(), below, np.array([dims], np.float32)))
     if len(dims) > 1:
@@ -100,11 +100,11 @@ class GatherElementsAny(Composed[top.GatherElements]):
             x = np.asarray(x, np.float32)[tuple(slice(extent) for extent in kept)]
         before, count, behind = math.prod(taken[:axis]), dims[axis], math.prod(taken[axis + 1 :])
         numbers = np.arange(count, dtype=np.float32)
-        rows = _turned(do, x, (before, count, behind))
-        rows = _viewed(do, rows, (before * behind, 1, count))
+        rows = turned(do, x, (before, count, behind))
+        rows = viewed(do, rows, before * behind, 1, count)
         if isinstance(indices, Value):
-            places = _turned(do, indices, (before, taken[axis], behind))
-            places = _viewed(do, places, (before * behind, taken[axis], 1))
+            places = turned(do, indices, (before, taken[axis], behind))
+            places = viewed(do, places, before * behind, taken[axis], 1)
             below = do(top.CompareConst(mode="Less", const_val=0.0), places)
             places = do(top.Add(), places, do(top.MulConst(const_val=float(count)), below))
             is_chosen: Part = do(top.Compare(mode="Equal"), places, numbers.reshape(1, 1, count))
@@ -118,13 +118,9 @@ class GatherElementsAny(Composed[top.GatherElements]):
         return [do.reshape(total, *taken, last=True)]
 
 
-def _turned(do: Composer, part: Value | Array, dims: tuple[int, int, int]) -> Value | Array:
+def turned(do: Composer, part: Part, dims: tuple[int, int, int]) -> Value | Array:
     """View a part under three dimensions and swap the last two."""
     if not isinstance(part, Value):
         return np.asarray(part).reshape(dims).transpose(0, 2, 1)
     view = do.reshape(part, *dims)
     return do.permute(view, 0, 2, 1) if 1 not in dims[1:] else view
-
-
-def _viewed(do: Composer, part: Value | Array, dims: tuple[int, ...]) -> Value | Array:
-    return do.reshape(part, *dims) if isinstance(part, Value) else part.reshape(dims)

@@ -261,6 +261,29 @@ CHOICES = {
     "gather_elements": LayerCase(
         top.GatherElements(axis=1), [uniform(2, 9, 3, seed=6), np.array([[[8, 0, -2]], [[1, 2, 3]]], np.float32)]
     ),
+    "scatter_elements": LayerCase(
+        top.ScatterElements(axis=1),
+        [uniform(2, 9, 3, seed=6), np.array([[[8, 0, -2]], [[1, 2, 3]]], np.float32), uniform(2, 1, 3, seed=7)],
+    ),
+    "scatter_rows": LayerCase(
+        top.ScatterND(), [uniform(5, 9, 3, seed=5), np.array([[4, 0], [1, -3]], np.float32), uniform(2, 3, seed=7)]
+    ),
+    "scatter_added": LayerCase(
+        top.ScatterElements(axis=1, reduction="add"),
+        [uniform(2, 9, 3, seed=6), np.array([[[8, 0, -2]], [[1, 2, 3]]], np.float32), uniform(2, 1, 3, seed=7)],
+        1.6,
+    ),
+    "scatter_below": LayerCase(
+        top.ScatterND("min"), [uniform(5, 9, seed=5), np.array([[4], [1], [-1]], np.float32), uniform(3, 9, seed=7)]
+    ),
+    "scatter_many": LayerCase(
+        top.ScatterElements(axis=1),
+        [
+            uniform(2, 300, 3, seed=6),
+            Fixed(np.array([[[299, 257, -1]], [[258, 0, 256]]], np.float32)),
+            uniform(2, 1, 3, seed=7),
+        ],
+    ),
 }
 
 
