@@ -25,6 +25,8 @@ MEAN_SHARE = 0.25
 differ deep in a network of random weights: rounding grows from layer to layer, as it does not in a trained one (an
 import that computes in float32 was 95 dB from ONNX Runtime in MobileNetV2, f16 overflowed in TinyNet).
 """
+LEAST_SCALE = 0.1
+"""Smaller scales of normalization are drawn again."""
 OPSET = {"dynamo": 20, "legacy": 17}
 """One opset that both kinds of exporter write without converting, and that ONNX Runtime runs."""
 
@@ -104,9 +106,13 @@ MAKERS = {
 
 def stir(module: nn.Module) -> None:
     """Random values for parameters that start as one number, such as scales of residual branches at 0: exporters fold
-    some of these away, and a branch times 0 tests nothing.
+    some of these away, and a branch times 0 tests nothing. Scales of normalization that a package draws around 0
+    (RT-DETR's) become positive: otherwise every layer makes the signal a hundred times smaller.
     """
     with torch.no_grad():
+        for layer in normalizations(module):
+            if isinstance(layer.weight, Tensor) and float(layer.weight.abs().mean()) < LEAST_SCALE:
+                layer.weight.copy_(0.5 + torch.rand_like(layer.weight))
         for parameter in module.parameters():
             if not parameter.is_floating_point() or parameter.numel() == 0:
                 continue
@@ -119,9 +125,14 @@ def stir(module: nn.Module) -> None:
             )
 
 
+def normalizations(module: nn.Module) -> list[Any]:
+    """The layers of batch normalization, frozen or not."""
+    return [one for one in module.modules() if {"running_mean", "running_var"} <= dict(one.named_buffers()).keys()]
+
+
 def settle(module: nn.Module, row: Architecture) -> None:
-    """Statistics of batch normalization that keep magnitudes from layer to layer, as training does."""
-    norms = [one for one in module.modules() if isinstance(one, nn.modules.batchnorm._BatchNorm)]  # noqa: SLF001
+    """Statistics of batch normalization, frozen or not, that keep magnitudes from layer to layer, as training does."""
+    norms = normalizations(module)
     if not norms:
         return
 
