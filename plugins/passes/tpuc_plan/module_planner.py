@@ -36,7 +36,7 @@ from tpuc_plan.tasks.buffers import fitting_buffers
 from tpuc_plan.tasks.cost import Cycles, streamed_cycles
 from tpuc_plan.tasks.plan import Alias, ConcatAlias, OpPlan, Plan, SliceView, TilePlan
 from tpuc_plan.tasks.task import HostTask, MoveTask, Task, TileTask
-from tpuc_plan.tasks.tiling import choose_tiling, make_task
+from tpuc_plan.tasks.tiling import choose_tiling, make_task, rounded_size
 
 _READERS = 8
 """Maximum number of consecutive moves that are evaluated together."""
@@ -88,8 +88,8 @@ class ModulePlanner:
         return tried[least_loss(times)]
 
     def with_tilings(self, tilings: Mapping[str, Mapping[str, int]]) -> Plan:
-        """Return the plan of this level, with the given tile sizes for the operations named in `tilings`; raises
-        UsageError for an axis that an operation does not have.
+        """Return the plan of this level, with the given tile sizes for the operations named in `tilings`, rounded up to
+        what their kernels take; raises UsageError for an axis that an operation does not have.
         """
         plan = self._plan([])
         ops: list[OpPlan] = []
@@ -99,7 +99,9 @@ class ModulePlanner:
                 if unknown := sorted(forced.keys() - chosen):
                     known = ", ".join(chosen)
                     raise UsageError(f"node '{operation.name}' has no axis '{unknown[0]}' to cut; it has {known}.")
-                op_plan = replace(op_plan, tiling=tuple((chosen | {**forced}).items()))
+                axes = {axis.name: axis for axis in self._tiles(operation)[op_plan.view].space.axes}
+                sizes = {name: rounded_size(axes[name], size) for name, size in forced.items()}
+                op_plan = replace(op_plan, tiling=tuple((chosen | sizes).items()))
             ops.append(op_plan)
         return Plan(tuple(ops))
 

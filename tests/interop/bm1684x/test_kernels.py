@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from tpuc.registry import Registry
 from tpuc_testing.kernel_conformance import Sample, compile_kernels
 
-from tests.chips.bm1684x.kernels import integer_sums, samples, stated_sums
+from tests.chips.bm1684x.kernels import folded_samples, integer_sums, samples, stated_sums
 from tests.chips.bm1684x.kernels.generated import KINDS, generated
 from tests.chips.few_samples import chosen
 from tests.conftest import RunVendor
@@ -30,6 +31,13 @@ def test_the_vendors_model_equals_generated_samples(
     kind: str, thorough: bool, run_vendor: RunVendor, tmp_path: Path
 ) -> None:
     _check(generated(kind, 40 if thorough else 16), run_vendor, tmp_path / f"{kind}.bmodel")
+
+
+@pytest.mark.interop
+def test_the_vendors_model_equals_folded_rows(run_vendor: RunVendor, tmp_path: Path) -> None:
+    compiled = folded_samples.compiled("bm1684x", Registry())
+    (tmp_path / "folded.bmodel").write_bytes(compiled.data)
+    compiled.compare(run_vendor(tmp_path / "folded.bmodel", compiled.inputs))
 
 
 def _check(cases: Mapping[str, Sample], run_vendor: RunVendor, path: Path) -> None:

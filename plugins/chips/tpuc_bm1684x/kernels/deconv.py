@@ -13,6 +13,7 @@ from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa.target import BM1684X, Target
 from tpuc_bm1684x.kernels.common import MAX_WINDOW_STEP, zero_point_refusal
 from tpuc_bm1684x.kernels.depthwise import DepthwiseConvKernel
+from tpuc_bm1684x.kernels.folded_rows import FoldedRowsKernel
 from tpuc_bm1684x.kernels.grouped import GroupedConvKernel
 from tpuc_bm1684x.kernels.product import Product, ProductKernel
 
@@ -45,6 +46,10 @@ class FullDeconvKernel(_Transposed, ProductKernel):
     """Transposed convolution without groups."""
 
 
+class FoldedDeconvKernel(FoldedRowsKernel, FullDeconvKernel):
+    """Transposed convolution without groups: no zeros between folded rows."""
+
+
 class GroupedDeconvKernel(_Transposed, GroupedConvKernel):
     """Grouped transposed convolution."""
 
@@ -54,15 +59,15 @@ class DepthwiseDeconvKernel(_Transposed, DepthwiseConvKernel):
 
 
 class DeconvKernel(KernelChoice[tpu.Deconv]):
-    """Chooses the full, depthwise or grouped kernel."""
+    """Chooses the full, folded-rows, depthwise or grouped kernel."""
 
     def __init__(self, target: Target = BM1684X) -> None:
         self._full, self._depthwise = FullDeconvKernel(target), DepthwiseDeconvKernel(target)
-        self._grouped = GroupedDeconvKernel(target)
+        self._grouped, self._folded = GroupedDeconvKernel(target), FoldedDeconvKernel(target, self._full)
 
     def kernel(self, node: Node) -> TileKernel[Any, Bm1684xAssembler]:
         if node.op.group == 1:
-            return self._full
+            return self._full if self._folded.fold(node) is None else self._folded
         channels = (node.operand_types[0].dims[1], node.result_type.dims[1])
         is_narrow = node.operand_types[1].storage.name in ("f16", "bf16")
         return self._depthwise if channels == (node.op.group, node.op.group) and not is_narrow else self._grouped

@@ -41,6 +41,7 @@ from tpuc_bm1684x.isa import (
 from tpuc_bm1684x.isa.target import BM1684X, Target
 from tpuc_bm1684x.kernels.activation import emit_relu
 from tpuc_bm1684x.kernels.common import OfChip
+from tpuc_bm1684x.kernels.folded_rows import FoldedConvKernel
 from tpuc_bm1684x.kernels.grouped import GroupedConvKernel
 from tpuc_bm1684x.kernels.packed_rows import PackedRowsKernel
 from tpuc_bm1684x.kernels.packing import record_alignment, record_bytes
@@ -175,14 +176,18 @@ def _bias_dtype(node: Node) -> DType:
 
 
 class AnyConvKernel(KernelChoice[tpu.Conv2D]):
-    """Chooses the full, packed-rows, depthwise or grouped kernel."""
+    """Chooses the full, packed-rows, folded-rows, depthwise or grouped kernel."""
 
     def __init__(self, target: Target = BM1684X) -> None:
         self._full, self._depthwise = ConvKernel(target), DepthwiseConvKernel(target)
         self._grouped, self._packed = GroupedConvKernel(target), PackedRowsKernel(target)
+        self._folded, self._folded_or_packed = (FoldedConvKernel(target, one) for one in (self._full, self._packed))
 
     def kernel(self, node: Node) -> TileKernel[Any, Bm1684xAssembler]:
         if node.op.group == 1:
-            return self._packed if self._packed.pays(node) else self._full
+            packed, fold = self._packed.cycles(node), self._folded.fold(node)
+            if fold is not None and (packed is None or fold.cycles < packed):
+                return self._folded if packed is None else self._folded_or_packed
+            return self._packed if packed is not None else self._full
         channels = (node.operand_types[0].dims[1], node.result_type.dims[1])
         return self._depthwise if channels == (node.op.group, node.op.group) else self._grouped

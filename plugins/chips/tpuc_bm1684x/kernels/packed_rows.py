@@ -36,17 +36,18 @@ def _one_slot(tile: Tile, lanes: int) -> Tile:
 class PackedRowsKernel(ConvKernel):
     """Like ConvKernel, with a 1×kw window over `kh * c` channels."""
 
-    def pays(self, node: Node[tpu.Conv2D]) -> bool:
-        """True when the convolution is faster this way, including the packing."""
-        _, channels, _, width = self.product(node).input.shape
+    def cycles(self, node: Node[tpu.Conv2D]) -> int | None:
+        """An estimate, including the packing; None where the convolution is not faster this way."""
+        images, channels, _, width = self.product(node).input.shape
         _, filters, rows, columns = self.product(node).output.shape
         kh, kw = node.op.kernel_shape[0], node.op.kernel_shape[1]
         if kh < 2 or kh * channels > self._packing(node):
-            return False
+            return None
         item = node.operand_types[0].storage.bits // 8
         plain = self.lanes.slots_of(filters) * -(-rows * columns // self.target.pixels[item]) * kh * kw
         plane = -(-rows * width * item // self.target.eu_bytes)
-        return plain // kh + ((kh - 1) * (channels + 1) + 2) * plane < plain
+        packed = plain // kh + ((kh - 1) * (channels + 1) + 2) * plane
+        return images * packed if packed < plain else None
 
     def constant_shape(self, node: Node, name: str, tile: Tile) -> tuple[int, int]:
         lanes, size = super().constant_shape(node, name, tile)

@@ -161,12 +161,15 @@ class ProductKernel(OfChip, WindowKernel[Bm1684xAssembler]):
         if name == "requantize":
             return product.records((c0, c1), zero_point(node.result_type), self.target)
         if name == "bias":
-            bias = arrays[2]
-            assert bias is not None
-            kind = np.int32 if self._integer(node) else np.float32
-            return self.lanes.by_lane(as_stored(bias, node.operand_types[2]).reshape(-1, 1)[c0:c1].astype(kind))
+            return self.lanes.by_lane(self.bias_rows(node, tile, arrays))
         k0, k1 = self.filter_range(node, tile)
         return pack_filter(self.filter_array(node, arrays)[c0:c1, k0:k1], self._packing(node), self.target)
+
+    def bias_rows(self, node: Node, tile: Tile, arrays: Sequence[Array | None]) -> Array:
+        """The bias of each output channel of a tile, `[channels, 1]`."""
+        assert arrays[2] is not None
+        kind = np.int32 if self._integer(node) else np.float32
+        return as_stored(arrays[2], node.operand_types[2]).reshape(-1, 1)[slice(*tile.range("c"))].astype(kind)
 
     def filter_range(self, node: Node, tile: Tile) -> tuple[int, int]:
         """First and end of the filters' input channels that a tile needs."""

@@ -104,6 +104,12 @@ def _sizes_of(axis: Axis) -> list[int]:
     return sorted(sizes, reverse=True)
 
 
+def rounded_size(axis: Axis, size: int) -> int:
+    """Return the smallest tile size along an axis that is at least `size` and a multiple of the granularity."""
+    unit = max(axis.granularity, 1)
+    return -(-size // unit) * unit
+
+
 def _candidates(task: TileTask) -> Iterator[dict[str, int]]:
     """Return tile sizes by growing number of tiles, up to `_MAX_TILES` tiles."""
     axes = task.space.axes
