@@ -166,7 +166,7 @@ def lowered(module: Module, chip: str, table: CalibrationTable) -> tuple[Module,
         ("cv183x", 40.0, 4, True),
         ("cv183x", 30.0, 4, False),
         ("cv183x", 40.0, 1, False),
-        ("bm1684x", 40.0, 4, False),
+        ("c", 40.0, 4, False),
     ],
 )
 def test_scores_with_a_coarse_step(chip: str, reach: float, groups: int, is_float: bool) -> None:

@@ -29,6 +29,12 @@ class NoLarger:
     """No result has a larger magnitude than the largest operand."""
 
 
+class FallsThenRises:
+    """The function falls up to some number and rises from there, so its largest result on a set of numbers is that of
+    the smallest or of the largest.
+    """
+
+
 class Bounded:
     """Results lie between two numbers, whatever the operands are."""
 

@@ -21,7 +21,7 @@ from tpuc_optimize.canonicalization.normalizations import (
     ToRMSNorm,
 )
 from tpuc_optimize.canonicalization.patches import PatchesIntoChannels
-from tpuc_optimize.canonicalization.pooling import SingleWindowStride
+from tpuc_optimize.canonicalization.pooling import MaximumBeforeFunction, SingleWindowStride
 from tpuc_optimize.canonicalization.products import NeutralProduct, ProductIntoProduct, UnreadChannels
 from tpuc_optimize.canonicalization.recognition import GatedProducts, HardSigmoidFromRelu
 from tpuc_optimize.canonicalization.relu import ClipToRelu, ReluIntoProducer
@@ -70,6 +70,7 @@ class Canonicalize(Pass):
         """The patterns that change the arithmetic."""
         return [
             PadBeforeConv(names),
+            MaximumBeforeFunction(names),
             ReduceToPool(names),
             *Canonicalize._known(names),
             BatchNormToScale(names),

@@ -93,3 +93,14 @@ def test_scores_keep_all_of_their_range() -> None:
     entries = {value.name: TensorThreshold(0.3, 0.0, 0.3) for value in (scores, both, boxes)}
     found = with_whole_scores(of(entries), module).entries
     assert [found[value.name].threshold for value in (scores, both, boxes)] == [1.0, 1.0, 0.3]
+
+
+def test_normalized_rows_are_clipped_at_most_halfway() -> None:
+    net = Network(2, 8)
+    rows = net.op(top.LayerNorm(axis=1, eps=1e-5), net.input, net.weight(8), net.weight(8))
+    module = net.finish(net.op(top.AddConst(const_val=1.0), net.op(top.Relu(), rows)))
+    entries = {name: TensorThreshold(2.0, -32.0, 4.0) for name in ("v0", rows.name)}
+    found = with_output_headroom(of(entries), module).entries
+    assert [found[name].threshold for name in entries] == pytest.approx([2.0, 8.0])
+    wide = {rows.name: TensorThreshold(40.0, -32.0, 4.0)}
+    assert with_output_headroom(of(wide), module).entries[rows.name].threshold == pytest.approx(40.0)

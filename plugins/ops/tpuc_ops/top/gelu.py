@@ -9,10 +9,11 @@ from tpuc.api import Str
 from tpuc_ops import functions
 from tpuc_ops.arrays import Array
 from tpuc_ops.elementwise import Activation
+from tpuc_ops.traits import FallsThenRises
 
 
 @dataclass(frozen=True)
-class GELU(Activation):
+class GELU(Activation, FallsThenRises):
     """``x`` times the distribution function of a standard normal; approximated by a tanh if `approx_mode` is tanh (else
     normal).
     """

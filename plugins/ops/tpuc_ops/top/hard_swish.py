@@ -10,10 +10,11 @@ from tpuc.api import Node
 from tpuc_ops import functions, quantized
 from tpuc_ops.arrays import Array
 from tpuc_ops.elementwise import Activation
+from tpuc_ops.traits import FallsThenRises
 
 
 @dataclass(frozen=True)
-class HardSwish(Activation):
+class HardSwish(Activation, FallsThenRises):
     """``x * clip(x / 6 + 1 / 2, 0, 1)``."""
 
     name = "top.HardSwish"

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from tpuc_ops import elementary, functions
 from tpuc_ops.arrays import Array
 from tpuc_ops.elementwise import Activation
+from tpuc_ops.traits import FallsThenRises
 
 
 @dataclass(frozen=True)
-class Mish(Activation):
+class Mish(Activation, FallsThenRises):
     """``x * tanh(log(1 + exp(x)))``."""
 
     name = "top.Mish"

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from tpuc_ops import functions
 from tpuc_ops.arrays import Array
 from tpuc_ops.elementwise import Activation
+from tpuc_ops.traits import FallsThenRises
 
 
 @dataclass(frozen=True)
-class SiLU(Activation):
+class SiLU(Activation, FallsThenRises):
     """``x / (1 + exp(-x))``."""
 
     name = "top.SiLU"

@@ -1,12 +1,16 @@
-"""Normalize the stride of pools with a single window."""
+"""Normalize the stride of pools with a single window, and choose maxima before functions that fall and rise."""
 
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import dataclass
 from typing import Any
 
-from tpuc.api import Operation, Pattern, Rewriter
+from tpuc.api import Operation, Pattern, Rewriter, Value
 from tpuc_ops import top
+from tpuc_ops.traits import FallsThenRises
+
+from tpuc_optimize.canonicalization.common import Names, behind_moves
 
 
 class SingleWindowStride(Pattern):
@@ -41,3 +45,39 @@ def _least_stride(end: int, room: int, ceil: bool) -> int:
     if ceil:
         return end if room > 0 else 1 - room
     return max(room + 1, 1)
+
+
+@dataclass(frozen=True)
+class MaximumBeforeFunction(Pattern):
+    """The maximum over whole images of a function that falls and then rises, such as GELU, is the function's larger
+    result of two: for the smallest element, and for the largest. The function is then computed on few elements.
+    """
+
+    names: Names
+    matches = (top.MaxPool, top.Reduce)
+
+    def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
+        axes, (function, moves) = _whole_axes(operation), behind_moves(operation)
+        if not axes or function is None or not isinstance(function.op, FallsThenRises):
+            return False
+        name, type, value = operation.name, operation.result.type, function.operands[0]
+        for move in reversed(moves):
+            value = rewriter.build(move.op, [value], move.result.type, self.names.new(f"{move.name}_before"))
+        keeps, results = operation.result.tensor.rank == value.tensor.rank, list[Value]()
+        for mode, end in (("ReduceMax", "largest"), ("ReduceMin", "smallest")):
+            reduce = top.Reduce(axes=axes, mode=mode, keepdims=keeps)
+            found = rewriter.build(reduce, [value], type, self.names.new(f"{name}_{end}"))
+            results.append(rewriter.build(function.op, [found], type, self.names.new(f"{name}_of_{end}")))
+        rewriter.replace(operation, rewriter.build(top.Max(), results, type, name))
+        return True
+
+
+def _whole_axes(operation: Operation) -> tuple[int, ...]:
+    """The axes along which an op takes the maximum of everything; nothing for other ops."""
+    op: Any = operation.op
+    if isinstance(op, top.Reduce):
+        return tuple(op.axes) if op.mode == "ReduceMax" else ()
+    dims = operation.operands[0].tensor.dims
+    if tuple(op.kernel_shape) != tuple(dims[2:]) or any(op.pads) or op.do_relu or operation.result.tensor.rank < 3:
+        return ()
+    return tuple(axis for axis in range(2, len(dims)) if dims[axis] > 1)

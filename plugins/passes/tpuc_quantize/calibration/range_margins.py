@@ -30,6 +30,8 @@ def with_output_headroom(candidate: Candidate, module: Module, factor: float = 0
         if 0 < entry.threshold < limit:
             result[name] = replace(entry, threshold=min(entry.threshold * MARGINS.output, limit))
     candidate = candidate.through(f"outputs {MARGINS.output:g} times as large", result)
+    result = dict(result) | {name: _halfway(entries[name]) for name in _normalized(module) & entries.keys()}
+    candidate = candidate.through("normalized rows clipped at most halfway", result)
     result = dict(result)
     for name in _logits(module) & entries.keys():
         entry = entries[name]
@@ -37,6 +39,16 @@ def with_output_headroom(candidate: Candidate, module: Module, factor: float = 0
         if entry.threshold < limit:
             result[name] = replace(entry, threshold=limit)
     return candidate.through("what final sigmoids take is not cut off", result)
+
+
+def _normalized(module: Module) -> set[str]:
+    """Rows that are normalized: most samples have a few elements far above the others (decision 0045)."""
+    return {one.result.name for one in module.main.operations if isinstance(one.op, (top.LayerNorm, top.RMSNorm))}
+
+
+def _halfway(entry: TensorThreshold) -> TensorThreshold:
+    """The entry with a threshold at least halfway, in octaves, to the largest magnitude."""
+    return replace(entry, threshold=math.sqrt(entry.threshold * max(entry.threshold, -entry.minimum, entry.maximum)))
 
 
 def _logits(module: Module) -> set[str]:

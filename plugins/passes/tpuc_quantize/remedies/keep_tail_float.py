@@ -19,6 +19,7 @@ from tpuc.api import (
 from tpuc.api.boundary import is_postprocess
 from tpuc_lower.lowering.cells import Cells
 from tpuc_lower.special_values.coarse_outputs import coarse_outputs
+from tpuc_lower.special_values.small_heads import SmallHead, small_head
 from tpuc_lower.target.kernels import chip_of, runs_on_chip
 from tpuc_lower.target.results import FLOAT_SUMS, MODE
 from tpuc_ops.traits import Concatenates, ExtractsFeatures, StridedView, states
@@ -39,6 +40,7 @@ class TailOptions:
 
 
 OPTIONS = TailOptions()
+_HALF = "f16"
 
 
 @dataclass(frozen=True)
@@ -51,33 +53,34 @@ class KeepTailFloat(Pass):
 
     Products before the tail whose results are only read as floats are listed in the result `float_sums`, if the chip
     can return their sums as floats, unless their outputs are returned as bytes (positions from 0 in the result
-    `stored_outputs`) or too many of them are moved. Cheap last products of outputs with a coarse step are computed in
-    floats (`coarse_outputs`). A table from training states itself what is float.
+    `stored_outputs`) or too many of them are moved. Cheap last products are computed in floats: those of outputs with a
+    coarse step (`coarse_outputs`), and in f16 those of pooled features (`small_head`), with the ops before them.
     """
 
     name = "keep-tail-float"
 
     def run(self, module: Module, context: PassContext) -> bool:
         """See Pass; changes only the results of the run."""
-        if context.find(MODE, ""):
-            return False  # a network that is quantized already says itself where it is float
         table = as_table(context.find(CALIBRATION_TABLE))
-        if table is not None and table.has_qat_scales:
-            return False  # training says it, too
-        float_mode = chip_of(context, self.name).description.float_mode
-        if float_mode is None or str(context.options.get("quantize", "")) in ("", "f32", "f16", "bf16"):
+        if context.find(MODE, "") or (table is not None and table.has_qat_scales):
+            return False  # a network that is quantized already, or training, says itself what is float
+        chip = chip_of(context, self.name).description
+        if (float_mode := chip.float_mode) is None or context.options.get("quantize", "") in ("", *FLOAT_MODES):
             return False
         cells = Cells.of(context, self.name, str(context.options["quantize"]))
         behind = behind_heavy(module)
         tail = _tail(module)
         modes: dict[str, str] = dict(context.find(QUANTIZE_TABLE, {}))
         stored = context.find(STORED_OUTPUTS, frozenset())
-        floats = [one for one in tail if one in behind and not _keeps_type(one)]
-        for operation in (*floats, *coarse_outputs(module, cells, stored)):
-            if cells.computes(operation.op, float_mode):
-                modes.setdefault(operation.name, float_mode)
+        head = small_head(module) if _HALF in chip.modes else SmallHead()
+        floats = [one for one in (*tail, *head.before) if one in behind and not _keeps_type(one)]
+        found = dict.fromkeys((*floats, *coarse_outputs(module, cells, stored)), float_mode)
+        found |= dict.fromkeys(head.products, _HALF)
+        for operation, wide in found.items():
+            if cells.computes(operation.op, wide):
+                modes.setdefault(operation.name, wide)
         context.leave(QUANTIZE_TABLE, modes)
-        floating = tail.keys() | masked_scores(module) | wide_structures(module)
+        floating = tail.keys() | head.products | head.before | masked_scores(module) | wide_structures(module)
         context.leave(FLOAT_SUMS, _float_sums(module, floating, modes, cells, stored))
         return False
 
@@ -101,7 +104,10 @@ def _tail(module: Module) -> dict[Operation, None]:
 
 
 def _keeps_type(operation: Operation) -> bool:
-    return states(operation.op, StridedView) or _joins_equals(operation)
+    """True for moves, and a Concat whose operands share one range, where joining them as they are loses nothing."""
+    if states(operation.op, StridedView) or not isinstance(operation.op, Concatenates):
+        return states(operation.op, StridedView)
+    return len({operand.tensor.element for operand in operation.operands}) == 1
 
 
 def _float_sums(
@@ -139,10 +145,3 @@ def _float_sums(
         and table.get(operation.name) not in FLOAT_MODES
         and read_as_floats(operation)
     )
-
-
-def _joins_equals(operation: Operation) -> bool:
-    """True for a Concat whose operands share one range, where joining them as they are loses nothing."""
-    if not isinstance(operation.op, Concatenates):
-        return False
-    return len({operand.tensor.element for operand in operation.operands}) == 1

@@ -1,0 +1,45 @@
+"""Find the last products of a network that are small, and the small values between them and the work before."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tpuc.api import Module, Operation
+from tpuc_ops.quantized import Product
+from tpuc_ops.top.pool import Pool
+from tpuc_ops.traits import ExtractsFeatures, StridedView, states
+from tpuc_optimize.canonicalization.state_products import PRODUCTS
+
+from tpuc_lower.special_values.coarse_outputs import OUTPUTS
+
+
+@dataclass(frozen=True)
+class SmallHead:
+    """The last products, and the ops between their operands and the products before."""
+
+    products: frozenset[Operation] = frozenset()
+    before: frozenset[Operation] = frozenset()
+
+
+def small_head(module: Module) -> SmallHead:
+    """The products without another one behind them, if all of them read and write few elements and have few filters:
+    those that classify pooled features. The ops before them have few results, or only move elements.
+    """
+    operations = [one for one in module.main.operations if one.operands and one.results]
+    pools = {one for one in operations if isinstance(one.op, Pool)}
+    most_moved = OUTPUTS.most_moved * sum(one.result.tensor.size for one in operations)
+    filters = {one: one.operands[1].tensor.size for one in operations if isinstance(one.op, Product)}
+    behind, products, before = set[Operation](), set[Operation](), set[Operation]()
+    for operation in reversed(operations):
+        users = {user for result in operation.results for user in result.users if user.results}
+        extracts, size = states(operation.op, ExtractsFeatures), operation.result.tensor.size
+        if users <= behind and not extracts:
+            behind.add(operation)
+        elif users <= behind:
+            if operation not in filters or size + operation.operands[0].tensor.size > most_moved:
+                return SmallHead()
+            products.add(operation)
+        elif users <= products | before and (not extracts or operation in pools):
+            before |= {operation} if size <= most_moved or states(operation.op, StridedView) else set()
+    is_small = sum(filters[one] for one in products) <= PRODUCTS.most_filters * sum(filters.values())
+    return SmallHead(frozenset(products), frozenset(before)) if is_small else SmallHead()
