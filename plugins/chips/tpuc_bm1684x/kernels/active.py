@@ -11,11 +11,14 @@ from tpuc_ops.quant.arithmetic import Rounding
 
 from tpuc_bm1684x.assembler import Bm1684xAssembler
 from tpuc_bm1684x.isa import ArithmeticOp, DType, Operand
+from tpuc_bm1684x.kernels.binary import DIVISION_STEPS, NARROW_DIVISION_STEPS
 from tpuc_bm1684x.kernels.elementwise import ElementwiseKernel
 from tpuc_bm1684x.kernels.emitter import FloatEmitter
 from tpuc_bm1684x.kernels.exponential import (
     COEFFICIENTS,
     COEFFICIENTS_SHAPE,
+    NARROW_TERMS,
+    TERMS,
     Exponential,
     coefficients,
     emit_reciprocal_root,
@@ -122,6 +125,8 @@ SERIES: Mapping[str, Series] = {**_SERIES, **HYPERBOLIC}
 MODES = frozenset((*_MODES, *SERIES))
 """The modes of `tpu.Active` with a kernel."""
 _WITH_EXTRA = ("GELU", *HYPERBOLIC)
+_QUOTIENTS = ("SIGMOID", "SILU")
+"""Modes that end with a division, without cancellation: results of 16 bits need less exact steps."""
 _NARROW = ("HSWISH",)
 """Modes with few steps and no cancellation. They are computed directly in 16-bit floats, in half the time."""
 _EXPONENTIAL = ("ELU", "EXP", "SIGMOID", "SILU", "TANH")
@@ -161,14 +166,16 @@ class ActiveKernel(ElementwiseKernel):
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
         shape = placed.result.shape
+        is_rounded = node.op.mode in _QUOTIENTS and "wide_result" in placed.scratch
+        terms, steps = (NARROW_TERMS, NARROW_DIVISION_STEPS) if is_rounded else (TERMS, DIVISION_STEPS)
         exponential = None
         if _has_buffers(node):
-            exponential = Exponential.at(asm, shape, placed.scratch, placed.constants)
+            exponential = Exponential.at(asm, shape, placed.scratch, placed.constants, terms)
         extra = Operand(placed.scratch["extra"].address, DType.F32) if "extra" in placed.scratch else None
         wide = Widened.of(placed, asm)
         coeffs = tuple(node.op.coeffs or ())
         table = placed.constants["coefficients"].address if _has_buffers(node) else 0
-        emitter = ActiveEmitter(asm, shape, wide.input, wide.result, exponential, coeffs, extra, table)
+        emitter = ActiveEmitter(asm, shape, wide.input, wide.result, exponential, coeffs, extra, table, steps)
         if node.op.mode in SERIES:
             SERIES[node.op.mode].emit(emitter)
         else:

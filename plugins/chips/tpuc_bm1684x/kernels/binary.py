@@ -16,6 +16,7 @@ from tpuc_bm1684x.kernels.elementwise import ElementwiseKernel, arithmetic
 from tpuc_bm1684x.operands import operand
 
 DIVISION_STEPS = 3  # as the vendor's compiler: at most 5 units in the last place off
+NARROW_DIVISION_STEPS = 2  # for results of 16 bits: at most 1e-5 of the quotient off
 
 
 class BinaryKernel(ElementwiseKernel):

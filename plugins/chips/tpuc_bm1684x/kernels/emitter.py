@@ -29,6 +29,7 @@ class FloatEmitter:
     coeffs: tuple[float, ...]
     extra: Operand | None = None
     table: int = 0
+    division_steps: int = DIVISION_STEPS
 
     @property
     def buffers(self) -> tuple[Operand, Operand, Operand]:
@@ -47,7 +48,7 @@ class FloatEmitter:
     ) -> None:
         """Record AR on floats; numbers become immediates of the operand's type."""
         kind = self.x.dtype
-        iterations = DIVISION_STEPS if operation is ArithmeticOp.DIV else 0
+        iterations = self.division_steps if operation is ArithmeticOp.DIV else 0
         first = left if isinstance(left, Operand) else Scalar.of(left, kind)
         second = right if right is None or isinstance(right, Operand) else Scalar.of(right, kind)
         chosen = None if third is None else Scalar.of(third, kind)

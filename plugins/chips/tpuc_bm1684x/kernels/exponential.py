@@ -17,7 +17,8 @@ from tpuc_bm1684x.kernels.elementwise import arithmetic
 from tpuc_bm1684x.lmem import Bm1684xLmem
 
 # |r| <= ln(2)/2: the first dropped term, r**8 / 8!, is below 6e-9, a tenth of an f32 step at 1.
-_TERMS = 8
+TERMS = 8
+NARROW_TERMS = 6  # for results of 16 bits: the first dropped term, r**6 / 6!, is below 2.5e-6
 _LOWEST = -87.0  # e**-87 is the last decade of normal f32 numbers
 _HIGHEST = 88.7228  # just beyond the greatest f32
 _EXPONENT = 23  # the position of the exponent in the bits of f32
@@ -26,13 +27,13 @@ _SMALLEST = 2.0**-126  # of normal f32 numbers: below it a square root counts as
 _ROOT_STEPS = 3  # at most 2 units in the last place off (isa notes, SFU)
 
 COEFFICIENTS = PackedConstant("coefficients", broadcast=True)
-COEFFICIENTS_SHAPE = (1, 4 * _TERMS)
+COEFFICIENTS_SHAPE = (1, 4 * TERMS)
 BUFFERS = ("s", "t", "n")
 
 
 def coefficients() -> Array:
     """The row of Taylor coefficients 1 / i!, for every lane."""
-    row = np.array([1 / math.factorial(term) for term in range(_TERMS)], np.float32)
+    row = np.array([1 / math.factorial(term) for term in range(TERMS)], np.float32)
     return row.view(np.uint8)[None]
 
 
@@ -52,6 +53,7 @@ class Exponential:
     t: Operand
     n: Operand
     table: int
+    terms: int = TERMS
 
     @classmethod
     def at(
@@ -60,10 +62,11 @@ class Exponential:
         shape: Shape4,
         scratch: Mapping[str, LocalBlock],
         constants: Mapping[str, LocalBlock],
+        terms: int = TERMS,
     ) -> Exponential:
         """Create from the scratch buffers and coefficients of a placed tile."""
         s, t, n = (Operand(scratch[name].address, DType.INT32 if name == "n" else DType.F32) for name in BUFFERS)
-        return cls(asm, shape, s, t, n, constants["coefficients"].address)
+        return cls(asm, shape, s, t, n, constants["coefficients"].address, terms)
 
     def emit(self, result: Operand, *, bounded: bool = True) -> None:
         """`result` = e**s, clamped below -87, where it is 0 to f32 precision. `bounded`: no argument exceeds 88.
@@ -83,7 +86,7 @@ class Exponential:
         self._do(ArithmeticOp.SUB, t, t, s)
         self.asm.record(
             SpecialFunction(
-                operation=SpecialOp.POLYNOMIAL, shape=self.shape, result=s, input=t, terms=_TERMS, table=self.table
+                operation=SpecialOp.POLYNOMIAL, shape=self.shape, result=s, input=t, terms=self.terms, table=self.table
             )
         )
         biased = Operand(t.address, DType.INT32)
