@@ -98,14 +98,15 @@ class Block:
         before, for one token of each sequence.
         """
         graph, weights, eps, name = self.graph, self.weights, self.shape.norm_eps, self.prefix
-        rotation = self._rotation(positions, context)
-        mask = self._in_window(mask, positions, context)
         if weights.positions is not None:
             x = graph.add(x, graph.rows(weights.positions[:context], positions, f"{name}places"), f"{name}placed")
         h = graph.norm(x, weights.attention_norm, eps, f"{name}attention_norm")
-        q = self._heads(graph.linear(h, weights.q, f"{name}q"), self.shape.heads, weights.q_norm, "q")
+        # Small matrices first: while their products are computed, the large one loads.
         k = self._heads(graph.linear(h, weights.k, f"{name}k"), self.shape.kv_heads, weights.k_norm, "k")
         v = graph.linear(h, weights.v, f"{name}v")
+        rotation = self._rotation(positions, context)
+        mask = self._in_window(mask, positions, context)
+        q = self._heads(graph.linear(h, weights.q, f"{name}q"), self.shape.heads, weights.q_norm, "q")
         if rotation is not None:
             q = rotation.apply(graph, q, f"{name}q_rotated")
             k = rotation.apply(graph, k, f"{name}k_cache")
