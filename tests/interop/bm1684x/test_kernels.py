@@ -9,7 +9,7 @@ import pytest
 from tpuc.registry import Registry
 from tpuc_testing.kernel_conformance import Sample, compile_kernels
 
-from tests.chips.bm1684x.kernels import folded_samples, integer_sums, samples, stated_sums
+from tests.chips.bm1684x.kernels import folded_samples, integer_sums, pool_samples, samples, stated_sums
 from tests.chips.bm1684x.kernels.generated import KINDS, generated
 from tests.chips.few_samples import chosen
 from tests.conftest import RunVendor
@@ -38,6 +38,11 @@ def test_the_vendors_model_equals_folded_rows(run_vendor: RunVendor, tmp_path: P
     compiled = folded_samples.compiled("bm1684x", Registry())
     (tmp_path / "folded.bmodel").write_bytes(compiled.data)
     compiled.compare(run_vendor(tmp_path / "folded.bmodel", compiled.inputs))
+
+
+@pytest.mark.interop
+def test_the_vendors_model_equals_pools_in_two_steps(run_vendor: RunVendor, tmp_path: Path) -> None:
+    _check(pool_samples.ALL, run_vendor, tmp_path / "pools.bmodel")
 
 
 def _check(cases: Mapping[str, Sample], run_vendor: RunVendor, path: Path) -> None:
