@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import accumulate, product
 
 from tpuc.api import LmemOverflow, Operation, Value
 from tpuc.api.boundary import states_of
@@ -14,15 +15,17 @@ from tpuc.api.boundary import states_of
 from tpuc_plan.module_planner import ModulePlanner
 from tpuc_plan.regions.apart import ApartFinder, Costs
 from tpuc_plan.regions.cascade_cost import CascadeCosts
-from tpuc_plan.tasks.aliases import AliasSets
+from tpuc_plan.regions.planned import PlannedFunction
 from tpuc_plan.tasks.cost import Cycles
-from tpuc_plan.tasks.plan import Plan, TilePlan
-from tpuc_plan.tasks.task import HostTask, Task, TileTask
+from tpuc_plan.tasks.plan import ConcatAlias, Plan, SliceView, TilePlan
+from tpuc_plan.tasks.task import HostTask, TileTask
 
 _WEIGHTS = (100, 40, 0)
 """Percent of the transfers between both kinds of runs that plans are made for: how much of them overlaps with other
 work is known only from the real program.
 """
+_CONSTANTS = (100, 0)
+"""The same for the constants of cascades, which may be loaded before."""
 _BUDGET = 94
 """Percent of local memory for the values of a cascade."""
 
@@ -41,25 +44,31 @@ def plan_apart(planner: ModulePlanner, plan: Plan) -> Plan:
         operation = operations[id(entry.command.instruction)]
         times[operation] = times.get(operation, 0) + max(entry.end - end, 0)
         end = max(end, entry.end)
-    apart: dict[int, tuple[int, TilePlan]] = {}
-    for point, task in enumerate(planned.tasks):
-        if isinstance(task, TileTask):
+    pairs = zip(planner.module.main.operations, plan.ops, strict=True)
+    still = {operation for operation, one in pairs if isinstance(one, ConcatAlias | SliceView)}
+    moved = planner.with_moves(plan)
+    tasks, aliases = planner.planned(moved).tasks, planner.planned(moved).aliases
+    apart: dict[int, tuple[int, TilePlan | None]] = {}
+    for point, task in enumerate(tasks):
+        if task.operation in still:
+            apart[point] = (0, None)
+        elif isinstance(task, TileTask):
             try:
                 apart[point] = planner.streamed(task.operation, cycles)
             except LmemOverflow:
                 continue
-    aliases = planned.aliases
-    outputs = {aliases.root(value) for value in (*planner.module.main.outputs, *planner.shared(plan))}
+    outputs = {aliases.root(value) for value in (*planner.module.main.outputs, *planner.shared(moved))}
     budget = chip.lmem.lane_bytes * _BUDGET // 100
-    plain = [replace(task, stripes=None) if isinstance(task, TileTask) else task for task in planned.tasks]
-    finder = ApartFinder(plain, outputs, CascadeCosts(cycles), aliases, budget, planner.cores)
-    alone = [times.get(task.operation, 0) for task in planned.tasks]
-    costs = Costs(alone, apart, _borders(planned.tasks, aliases, planner.costs.cycles))
+    finder = ApartFinder(tasks, outputs, CascadeCosts(cycles), aliases, budget, planner.cores)
+    alone = [times.get(task.operation, 0) for task in tasks]
+    costs = Costs(alone, apart, _borders(planned, [task.operation for task in tasks], planner.costs.cycles))
     best, least = plan, timeline.cycles
-    for weight in _WEIGHTS:
-        chosen = finder.choose(costs, weight)
-        if not chosen:
+    tried = [dict[Operation, TilePlan]()]
+    for weight, constants in product(_WEIGHTS, _CONSTANTS):
+        chosen = finder.choose(costs, weight, constants)
+        if chosen in tried:
             continue
+        tried.append(chosen)
         found = planner.plan_around(plan, chosen)
         count = planner.cycles_of(found)
         if count is not None and count < least:
@@ -67,27 +76,25 @@ def plan_apart(planner: ModulePlanner, plan: Plan) -> Plan:
     return best
 
 
-def _borders(tasks: Sequence[Task], aliases: AliasSets, cycles: Cycles) -> Sequence[int]:
-    """Return, for each task, the cycles of storing and loading what is in local memory before it."""
+def _borders(planned: PlannedFunction, operations: Sequence[Operation], cycles: Cycles) -> Sequence[int]:
+    """Return, for each operation, the cycles of storing and loading what is in local memory before it."""
+    points = {operation: point for point, operation in enumerate(operations)}
     spans: dict[Value, list[int]] = {}
     sizes: dict[Value, int] = {}
-    for point, task in enumerate(tasks):
+    for task in planned.tasks:
         if not isinstance(task, TileTask):
             continue
+        point = points[task.operation]
         for index in sorted(task.residency.resident_out):
-            value, side = aliases.root(task.operation.results[index]), task.results[index]
+            value, side = planned.aliases.root(task.operation.results[index]), task.results[index]
             spans[value] = [point, point]
             sizes[value] = cycles.store(side, side.shape) + cycles.load(side, side.shape)
         for index in task.residency.resident_in:
-            value = aliases.root(task.operation.operands[index])
-            if value in spans:
-                spans[value][1] = point
-    changes = [0] * (len(tasks) + 1)
+            for value in planned.aliases.writers(task.operation.operands[index]):
+                if value in spans:
+                    spans[value][1] = point
+    changes = [0] * (len(operations) + 1)
     for value, (first, last) in spans.items():
         changes[first + 1] += sizes[value]
         changes[last + 1] -= sizes[value]
-    total, found = 0, list[int]()
-    for change in changes[: len(tasks)]:
-        total += change
-        found.append(total)
-    return found
+    return [*accumulate(changes[: len(operations)])]

@@ -118,6 +118,19 @@ class ModulePlanner:
                 tasks.append(HostTask(operation, Node.of(operation), kernel))
         return PlannedFunction(self.chip, tasks, AliasSets.of(self.module.main, plan))
 
+    def with_moves(self, plan: Plan) -> Plan:
+        """Return a plan without cascades, in which operations move data in local memory wherever that is possible."""
+        ops: list[OpPlan] = []
+        for operation, op_plan in zip(self.module.main.operations, plan.ops, strict=True):
+            kernel = self.kernels.get(operation)
+            if isinstance(op_plan, TilePlan):
+                op_plan = replace(op_plan, stripes=None)
+            elif isinstance(kernel, MoveKernel) and not isinstance(op_plan, Alias):
+                local = self._tiles(operation)[0] if kernel.local(Node.of(operation)) is not None else None
+                op_plan = op_plan if local is None else local.plan(local.residency)
+            ops.append(op_plan)
+        return replace(plan, ops=tuple(ops))
+
     def cycles_of(self, plan: Plan) -> int | None:
         """Return the cycles of the real instructions of a plan; None if its buffers cannot be placed."""
         times = times_of(self.planned(plan), self.costs.cycles)
@@ -161,9 +174,23 @@ class ModulePlanner:
         return task.tile_bytes(tile) - task.work_bytes(tile) <= self.chip.lmem.lane_bytes
 
     def _local_kernel(self, operation: Operation) -> TileKernel[Any, Any] | None:
-        """Return the kernel that performs a move in local memory; None if there is none."""
+        """Return the kernel that performs a move in local memory; None if there is none, or if nothing need move: a
+        concatenation whose operands can lie one after the other.
+        """
         kernel = self.kernels[operation]
-        return kernel.local(Node.of(operation)) if isinstance(kernel, MoveKernel) else None
+        found = kernel.local(Node.of(operation)) if isinstance(kernel, MoveKernel) else None
+        return None if found is None or self._is_joined(operation) else found
+
+    def _is_joined(self, operation: Operation) -> bool:
+        """True if each of several operands has whole lanes of the result."""
+        task, begin = self._tiles(operation)[-1], 0
+        _, c, *plane = task.results[0].shape
+        for index in range(len(operation.operands)):
+            batches, channels, *own = task.operand(index).shape
+            if batches > 1 or own != plane or begin % self.chip.lmem.lanes:
+                return False
+            begin += channels
+        return begin == c and len(operation.operands) > 1
 
     def plan_around(self, plan: Plan, given: Mapping[Operation, TilePlan]) -> Plan:
         """Return a plan with the `given` plans of single operations, and the moves in local memory that `plan` has
@@ -203,12 +230,13 @@ class ModulePlanner:
                 regions.append({})
                 hosts.append(operation)
                 continue
-            found = self._choices(operation, operation in local or operation in given, aliases, finder)
             if operation in given:
                 regions.append({})
                 hosts.append(operation)
                 ops[operation] = given[operation]
-            elif isinstance(found, (Alias, ConcatAlias, SliceView)):
+                continue
+            found = self._choices(operation, operation in local, aliases, finder)
+            if isinstance(found, (Alias, ConcatAlias, SliceView)):
                 aliases.add(operation, found)
                 ops[operation] = found
             else:
@@ -328,8 +356,9 @@ class ModulePlanner:
         """Return an operation as one tile, for each candidate kernel and view."""
         if operation not in self._tiled:
             kernel = self.kernels[operation]
-            kernel = kernel if isinstance(kernel, TileKernel) else self._local_kernel(operation)
-            assert kernel is not None
+            if isinstance(kernel, MoveKernel):
+                kernel = kernel.local(Node.of(operation))
+            assert isinstance(kernel, TileKernel)
             candidates = enumerate(kernel.kernels(Node.of(operation)))
             self._tiled[operation] = [make_task(operation, one, self.chip, view) for view, one in candidates]
         return self._tiled[operation]

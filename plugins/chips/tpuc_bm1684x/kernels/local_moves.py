@@ -78,20 +78,10 @@ class LocalMoveKernel(OfChip, TileKernel[Any, Bm1684xAssembler]):
 
 
 class LocalConcatKernel(LocalMoveKernel):
-    """Concat along channels where an operand does not start at lane 0, or along rows or columns.
-
-    Other concats need no copy: their operands are placed consecutively.
-    """
+    """Concat along channels, rows or columns."""
 
     def serves(self, node: Node) -> bool:
-        if not super().serves(node):
-            return False
-        dims = node.result_type.dims
-        axis = self.axis(node)
-        extents = [type_.dims[axis] for type_ in node.operand_types]
-        if axis == _CHANNELS:
-            return dims[0] > 1 or any(sum(extents[:index]) % self.lanes.count for index in range(len(extents)))
-        return axis > _CHANNELS
+        return super().serves(node) and self.axis(node) >= _CHANNELS
 
     def axis(self, node: Node) -> int:
         return positive_axis(node.op.axis, node.result_type.rank)

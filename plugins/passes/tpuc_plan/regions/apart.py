@@ -25,13 +25,32 @@ Way = tuple[int, int, int, Stripes | None]
 
 @dataclass(frozen=True)
 class Costs:
-    """Cycles by task: on one core (`alone`), its tiles on all cores (`apart`), and of storing and loading what the plan
-    for one core has in local memory before it (`borders`).
+    """Cycles by task: on one core (`alone`), its tiles on all cores (`apart`, with no plan for tasks that cost nothing
+    outside of cascades), and of storing and loading what the plan for one core has in local memory before it
+    (`borders`).
     """
 
     alone: Sequence[int]
-    apart: Mapping[int, tuple[int, TilePlan]]
+    apart: Mapping[int, tuple[int, TilePlan | None]]
     borders: Sequence[int]
+
+
+@dataclass(frozen=True)
+class Found:
+    """A cascade from a task on, and the cycles of each core: of computing without space to load what follows, and with
+    it, of loading and storing values, and of loading constants.
+    """
+
+    start: int
+    stripes: Stripes
+    blocked: float
+    overlapped: float
+    transfers: float
+    constants: float
+
+    def time(self, constants: int = 100) -> float:
+        """Estimate the time; this percentage of the constants is not loaded before."""
+        return self.blocked + time_of(self.transfers + self.constants * constants / 100, self.overlapped)
 
 
 class ApartFinder(CascadeFinder):
@@ -50,11 +69,11 @@ class ApartFinder(CascadeFinder):
     ) -> None:
         super().__init__(tasks, live_out, costs, aliases, budget)
         self.cores = cores
-        self._cascades: dict[int, Sequence[tuple[int, float, Stripes]]] = {}
+        self._cascades: dict[int, Sequence[Found]] = {}
 
-    def choose(self, costs: Costs, weight: int) -> dict[Operation, TilePlan]:
+    def choose(self, costs: Costs, weight: int, constants: int) -> dict[Operation, TilePlan]:
         """Return the plans of operations to compute apart: the cheapest way through both kinds of runs, with `weight`
-        percent of the borders' transfers.
+        percent of the borders' transfers, and `constants` percent of those of a cascade's constants.
         """
         borders = [cycles * weight / 100 for cycles in costs.borders]
         times: list[list[float]] = [[0.0, 0.0]]
@@ -65,10 +84,10 @@ class ApartFinder(CascadeFinder):
             for kind, (before, cost) in ((ALONE, (stop - 1, own)), (APART, (stop - 1, streamed and streamed[0]))):
                 if cost is not None:
                     options[kind] += _steps(times, borders, before, kind, cost, None)
-            for start, cost, stripes in self._ending_apart(stop):
-                options[APART] += _steps(times, borders, start, APART, cost, stripes)
+            for found in self._ending_apart(stop):
+                options[APART] += _steps(times, borders, found.start, APART, found.time(constants), found.stripes)
             options[APART] = options[APART] or _steps(times, borders, stop - 1, ALONE, own, None)
-            best = [min(found, key=lambda one: one[0]) for found in options]
+            best = [min(ways_to, key=lambda one: one[0]) for ways_to in options]
             times.append([time for time, _ in best])
             ways.append([way for _, way in best])
         return dict(self._plans(costs, ways, min((ALONE, APART), key=lambda kind: times[-1][kind])))
@@ -82,16 +101,18 @@ class ApartFinder(CascadeFinder):
                 for task, plan in zip(cascade.tasks, cascade.plans(), strict=True):
                     yield task.operation, replace(plan, cores=self.cores)
             elif own == APART:
-                yield self.tasks[stop - 1].operation, costs.apart[stop - 1][1]
+                plan = costs.apart[stop - 1][1]
+                if plan is not None:
+                    yield self.tasks[stop - 1].operation, plan
             stop, kind = start, before
 
-    def _ending_apart(self, stop: int) -> Sequence[tuple[int, float, Stripes]]:
-        """Return start, time, and stripes of the cascades that end before task `stop`."""
+    def _ending_apart(self, stop: int) -> Sequence[Found]:
+        """Return the cascades that end before task `stop`."""
         if stop not in self._cascades:
             self._cascades[stop] = [*self._find_ending(stop)] if self.cut[stop - 1] is not None else []
         return self._cascades[stop]
 
-    def _find_ending(self, stop: int) -> Iterator[tuple[int, float, Stripes]]:
+    def _find_ending(self, stop: int) -> Iterator[Found]:
         last = self.cut[stop - 1]
         assert last is not None
         fewest, rows = 0, last.results[0].shape[2]
@@ -99,25 +120,25 @@ class ApartFinder(CascadeFinder):
         for start in range(stop - 1, max(stop - self.length, 0) - 1, -1):
             if self.cut[start] is None:
                 return
-            found: tuple[int, float, Stripes] | None = None
+            best: Found | None = None
             tried = 0
             for number in range(fewest, len(_ROUNDS)):
                 parts = _ROUNDS[number] * self.cores
                 if parts > rows or tried == _TRIES:
                     break
-                stripes = Stripes(start, 1, parts)
+                stripes = Stripes(start, 1, parts, resident=parts > self.cores)
                 estimate = self._estimate(start, stripes)
                 if estimate is None:
                     continue
                 fewest, tried = fewest if tried else number, tried + 1
                 constants = sum(constants_of(task, self.cycles)[1] for task in self.cut[start:stop] if task is not None)
-                transfers = constants + (estimate.transfers - constants) / self.cores
-                cost = estimate.blocked / self.cores + time_of(transfers, estimate.overlapped / self.cores)
-                if (found is None or cost < found[1]) and is_sound(self._cascade(start, stop, stripes)):
-                    found = (start, cost, stripes)
-            if found is None:
+                others, blocked = (estimate.transfers - constants) / self.cores, estimate.blocked / self.cores
+                found = Found(start, stripes, blocked, estimate.overlapped / self.cores, others, constants)
+                if best is None or found.time() < best.time():
+                    best = found if is_sound(self._cascade(start, stop, stripes)) else best
+            if best is None:
                 return
-            yield found
+            yield best
 
 
 def _steps(

@@ -135,12 +135,15 @@ class IncrementalEstimate:
         if self.impossible:
             return None
         assert self.known == start, "cascades are asked for from the shortest on"
-        size = sum(own for own, _ in self.constants[start:])
+        sizes = [own for own, _ in self.constants[start:]]
+        is_resident = self.cascade.stripes.resident
+        size, passing_sizes = (sum(sizes), [0] * len(sizes)) if is_resident else (0, sizes)
         transfers = sum(cycles for _, cycles in self.constants[start:])
         lane_bytes = 0
         sampled: list[_SampledStripe] = []
         for sample in self.samples:
             moved, passing, live = sample.around(start)
+            live = [values + own for values, own in zip(live, passing_sizes, strict=True)]
             transfers += sample.weight * moved
             lane_bytes = max(lane_bytes, max(live) + size)
             sampled.append(_SampledStripe(sample.weight, passing, tuple(live), tuple(sample.compute[start:])))

@@ -204,7 +204,7 @@ class CascadeFinder:
         """Return the cost of a cascade; None if it is impossible."""
         if stripes.parts in self._impossible:
             return None
-        key = (self._ending.looks(start), self._ending.batches, stripes.batches, stripes.parts)
+        key = (self._ending.looks(start), self._ending.batches, stripes.batches, stripes.parts, stripes.resident)
         profile = self.costs.profile(key, self.budget, lambda: self._profile(start, stripes))
         if profile is None:
             self._impossible.add(stripes.parts)

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate, pairwise
 
 from tpuc.api import Assembler, DdrTensor, HostCall, LocalBlock, Operation, TensorInfo, Value
 
 from tpuc_plan.regions.planned import PlannedFunction
 from tpuc_plan.regions.promises import check_step
-from tpuc_plan.regions.region import AddressOf, record_moves, schedule_and_place, spread
-from tpuc_plan.regions.schedule import Item
+from tpuc_plan.regions.region import AddressOf, Placed, record_moves, schedule_and_place, spread
+from tpuc_plan.regions.schedule import Barrier, Item
 from tpuc_plan.tasks.cores import runs_of
 from tpuc_plan.tasks.cost import Cycles
 from tpuc_plan.tasks.host import constant_element, constant_offsets
 from tpuc_plan.tasks.steps import Addresses, BlockLoad, Step, Store, TensorLoad
-from tpuc_plan.tasks.task import HostTask, MoveTask
+from tpuc_plan.tasks.task import HostTask, MoveTask, Task
 
 
 class Emitter:
@@ -49,16 +50,49 @@ class Emitter:
         """Emit all regions of the function."""
         for tasks, routine in planned.regions():
             runs = [*runs_of(tasks)]
-            for core, own in runs:
-                if len(runs) > 1:
-                    self.asm.begin(core)
-                region = planned.region(own, self._cycles, self.address_of)
-                placed = spread(schedule_and_place(region, self.chip, is_quick=self._is_quick), self.chip.lmem)
-                for item in placed.order:
-                    self._emit(item, placed.addresses)
-                    self.operations += [_operation_of(item)] * (len(self.asm.instructions) - len(self.operations))
+            if len(runs) > 1:
+                self._run_cores(planned, runs)
+            else:
+                placed = self._placed(planned, tasks)
+                self._emit_all(placed.order, placed.addresses)
             if routine is not None:
                 self._call(routine)
+
+    def _run_cores(self, planned: PlannedFunction, runs: Sequence[tuple[int, Sequence[Task]]]) -> None:
+        """Emit the runs of several cores in order. The runs of each core are scheduled together, so that it loads what
+        nobody writes, such as constants, before the barrier in front of the run that needs it.
+        """
+        stretches = [*accumulate(int(core == 0) for core, _ in runs)]
+        shared = self.chip.shared_profile
+        beside = self._cycles.by((shared,)) if shared else self._cycles
+        pieces: dict[int, Iterator[tuple[Sequence[Item], Addresses]]] = {}
+        for core in dict(runs):
+            tasks: list[Task | Barrier] = []
+            known = 0
+            for (owner, own), stretch in zip(runs, stretches, strict=True):
+                if owner == core:
+                    earlier = [
+                        task.operation
+                        for (other, others), place in zip(runs, stretches, strict=True)
+                        for task in others
+                        if other != core and known <= place < stretch
+                    ]
+                    stored = tuple(value for operation in earlier for value in operation.results)
+                    tasks += [Barrier(stored, beside if stretches.count(stretch) > 1 else self._cycles), *own]
+                    known = stretch
+            pieces[core] = _after_barriers(self._placed(planned, tasks))
+        for core, _ in runs:
+            self.asm.begin(core)
+            self._emit_all(*next(pieces[core]))
+
+    def _placed(self, planned: PlannedFunction, tasks: Sequence[Task | Barrier]) -> Placed:
+        region = planned.region(tasks, self._cycles, self.address_of)
+        return spread(schedule_and_place(region, self.chip, is_quick=self._is_quick), self.chip.lmem)
+
+    def _emit_all(self, items: Iterable[Item], addresses: Addresses) -> None:
+        for item in items:
+            self._emit(item, addresses)
+            self.operations += [_operation_of(item)] * (len(self.asm.instructions) - len(self.operations))
 
     def _emit(self, item: Item, addresses: Addresses) -> None:
         match item:
@@ -112,6 +146,12 @@ class Emitter:
 
     def _info(self, value: Value, shape: tuple[int, ...]) -> TensorInfo:
         return TensorInfo(value.name, shape, value.tensor.element, self.address_of(value))
+
+
+def _after_barriers(placed: Placed) -> Iterator[tuple[Sequence[Item], Addresses]]:
+    """Yield the items after each barrier, and the addresses of all."""
+    for start, end in pairwise([*placed.barriers, len(placed.order)]):
+        yield placed.order[start:end], placed.addresses
 
 
 def _operation_of(item: Item) -> Operation:

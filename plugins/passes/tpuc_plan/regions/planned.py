@@ -9,6 +9,7 @@ from tpuc.api import Chip, CpuRoutine, Module, MoveKernel, Node, PassContext, Us
 from tpuc_lower.target.kernels import chip_of, find_kernel, runs_on_chip
 
 from tpuc_plan.regions.region import AddressOf, Region, build_region
+from tpuc_plan.regions.schedule import Barrier
 from tpuc_plan.tasks.aliases import AliasSets
 from tpuc_plan.tasks.cost import Cycles
 from tpuc_plan.tasks.plan import Plan, TilePlan
@@ -56,6 +57,6 @@ class PlannedFunction:
                 region.append(task)
         yield region, None
 
-    def region(self, tasks: Sequence[Task], cycles: Cycles, address_of: AddressOf) -> Region:
+    def region(self, tasks: Sequence[Task | Barrier], cycles: Cycles, address_of: AddressOf) -> Region:
         """Build the steps and moves of one run of tasks."""
         return build_region(tasks, cycles, self.aliases, self.aliases.lmem_concats, address_of)

@@ -14,7 +14,7 @@ from tpuc_lower.target.kernels import COEFFICIENTS_ADDRESS
 
 from tpuc_plan.regions.cascade_steps import CascadeSteps
 from tpuc_plan.regions.placement import Unplaced, place_buffers, place_most, rested
-from tpuc_plan.regions.schedule import Item, LiveRanges, Moves, Scheduler, live_bytes
+from tpuc_plan.regions.schedule import Barrier, Item, LiveRanges, Moves, Scheduler, live_bytes
 from tpuc_plan.tasks.aliases import AliasSets, Concat
 from tpuc_plan.tasks.cost import Cycles
 from tpuc_plan.tasks.pack import move_constants
@@ -45,32 +45,35 @@ placed without regard to bank conflicts.
 
 @dataclass(frozen=True)
 class Region:
-    """Steps, and the moves in DDR before each of them (or after the last one)."""
+    """Steps, and the moves in DDR and barriers before each of them (or after the last one)."""
 
     steps: Steps
-    moves: Mapping[int, Sequence[Moves]] = field(default_factory=dict[int, Sequence[Moves]])
+    moves: Mapping[int, Sequence[Moves | Barrier]] = field(default_factory=dict[int, Sequence[Moves | Barrier]])
 
 
 @dataclass(frozen=True)
 class Placed:
-    """A region in program order, its total cycles, and the addresses and live ranges of its buffers."""
+    """A region in program order, its total cycles, the addresses and live ranges of its buffers, and before which items
+    barriers are.
+    """
 
     order: Sequence[Item]
     cycles: int
     addresses: Addresses
     live: LiveRanges
+    barriers: Sequence[int] = ()
 
 
 def build_region(
-    tasks: Sequence[Task],
+    tasks: Sequence[Task | Barrier],
     cycles: Cycles,
     aliases: AliasSets,
     lmem_concats: Sequence[Concat],
     address_of: AddressOf,
 ) -> Region:
-    """Build the steps and moves of planned tasks."""
+    """Build the steps and moves of planned tasks, with barriers between them."""
     builder = StepBuilder(cycles, aliases, lmem_concats)
-    moves: dict[int, list[Moves]] = {}
+    moves: dict[int, list[Moves | Barrier]] = {}
     for cascade, group in groupby(tasks, _cascade_of):
         if cascade is not None:
             members = [task for task in group if isinstance(task, TileTask)]
@@ -81,10 +84,13 @@ def build_region(
                 builder.add(task)
             elif isinstance(task, MoveTask):
                 moves.setdefault(builder.now, []).append(_moves(task, cycles, aliases, address_of))
+            elif isinstance(task, Barrier):
+                moves.setdefault(builder.now, []).append(task)
+                builder.cycles = cycles = task.cycles
     return Region(builder.result, moves)
 
 
-def _cascade_of(task: Task) -> int | None:
+def _cascade_of(task: Task | Barrier) -> int | None:
     return task.stripes.cascade if isinstance(task, TileTask) and task.stripes is not None else None
 
 
@@ -142,7 +148,7 @@ def _filled(region: Region, chip: Chip, percents: Sequence[int]) -> Placed | Non
         schedule = _scheduler(region, lmem, capacity, 0).run()
         addresses = place_buffers(schedule.live, lmem)
         if addresses is not None:
-            return Placed(schedule.order, schedule.cycles, addresses, schedule.live)
+            return Placed(schedule.order, schedule.cycles, addresses, schedule.live, schedule.barriers)
     return None
 
 
@@ -160,7 +166,7 @@ def _filled_unevenly(region: Region, chip: Chip) -> Placed | None:
         schedule = _scheduler(region, lmem, lmem.lane_bytes, reserved).run()
         found = place_most(schedule.live, lmem, _RETRIES, order)
         if not isinstance(found, Unplaced):
-            return Placed(schedule.order, schedule.cycles, found, schedule.live)
+            return Placed(schedule.order, schedule.cycles, found, schedule.live, schedule.barriers)
         order = found.order
         for buffer in found.buffers:
             (first, last), times = schedule.live[buffer], failures[buffer]

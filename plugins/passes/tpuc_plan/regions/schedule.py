@@ -16,7 +16,7 @@ import numpy as np
 from tpuc.api import Engine, Value
 
 from tpuc_plan.planners.alignment import align
-from tpuc_plan.tasks.cost import Share, Shares
+from tpuc_plan.tasks.cost import Cycles, Share, Shares
 from tpuc_plan.tasks.steps import BlockLoad, Buffer, Step, Steps, Store, TensorLoad
 from tpuc_plan.tasks.task import MoveTask
 
@@ -41,19 +41,30 @@ class Moves:
     cycles: int
 
 
+@dataclass(frozen=True)
+class Barrier:
+    """Where all cores wait for each other, with the values that other cores have stored since the barrier before, and
+    the timing of what follows.
+    """
+
+    stored: tuple[Value, ...]
+    cycles: Cycles
+
+
 LiveRanges: TypeAlias = "Mapping[Buffer, tuple[int, int]]"
 """First and last step at which each buffer is in use."""
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """All items in program order, the total cycles, and the live ranges of buffers as changed by early loads and late
-    stores.
+    """All items in program order, the total cycles, the live ranges of buffers as changed by early loads and late
+    stores, and before which items barriers are.
     """
 
     order: Sequence[Item]
     cycles: int
     live: LiveRanges
+    barriers: Sequence[int] = ()
 
 
 def live_bytes(live: LiveRanges, count: int, alignment: int) -> np.ndarray:
@@ -89,7 +100,7 @@ class Scheduler:
     def __init__(
         self,
         steps: Steps,
-        moves: Mapping[int, Sequence[Moves]],
+        moves: Mapping[int, Sequence[Moves | Barrier]],
         capacity: int,
         alignment: int,
         reserved: np.ndarray | int = 0,
@@ -103,6 +114,7 @@ class Scheduler:
         self.last = {buffer: buffer.last for buffer in steps.buffers}
         self.bytes = live_bytes(steps.live, len(steps.steps), alignment) + reserved
         self.order: list[Item] = []
+        self.barriers: list[int] = []
         self.dma = 0
         self.compute = 0
         self.made: dict[Buffer, int] = {}  # when, where the transfer engine makes it
@@ -118,8 +130,9 @@ class Scheduler:
         for index, step in enumerate(steps.steps):
             self.loads += [(load, index) for load in step.loads]
             self.unwritten.update(store.value for store in step.stores)
-        for entries in moves.values():
-            self.unwritten.update(move.writes for move in entries)
+        for entry in (entry for entries in moves.values() for entry in entries):
+            self.unwritten.update(entry.stored if isinstance(entry, Barrier) else (entry.writes,))
+        self.barrier, self.until_barrier = self._next_barriers()
         self.issued = [False] * len(self.loads)
         self.next_load = 0
         self.arrival: list[int] = [0] * len(steps.steps)
@@ -140,7 +153,18 @@ class Scheduler:
             self._store()
         self._move(len(self.steps.steps))
         live = {buffer: (first, self.last[buffer]) for buffer, first in self.first.items()}
-        return Schedule(self.order, max(self.dma, self.compute), live)
+        return Schedule(self.order, max(self.dma, self.compute), live, self.barriers)
+
+    def _next_barriers(self) -> tuple[Sequence[int], Sequence[int]]:
+        """Return, for each step, the first step after the next barrier, and the cycles of the steps up to there."""
+        steps = self.steps.steps
+        after, until = [len(steps) + 1] * len(steps), [0] * len(steps)
+        for index in range(len(steps) - 2, -1, -1):
+            if any(isinstance(one, Barrier) for one in self.moves.get(index + 1, ())):
+                after[index] = index + 1
+            else:
+                after[index], until[index] = after[index + 1], until[index + 1] + steps[index + 1].cycles
+        return after, until
 
     def _operands_there(self, step: Step) -> int:
         """Return the time at which the transfer engine has produced all operands of a step."""
@@ -220,11 +244,22 @@ class Scheduler:
 
     def _move(self, index: int) -> None:
         for move in self.moves.get(index, ()):
+            if isinstance(move, Barrier):
+                self._wait_for_all(move)
+                continue
             while self.waiting and any(self.unwritten[value] for value in move.reads):
                 self._store()
             self.dma += move.cycles
             self.unwritten[move.writes] -= 1
             self.order.append(move.task)
+
+    def _wait_for_all(self, barrier: Barrier) -> None:
+        """Store everything, as others may read it. What was loaded for later steps stays."""
+        while self.waiting:
+            self._store()
+        self.dma = self.compute = max(self.dma, self.compute)
+        self.unwritten.subtract(barrier.stored)
+        self.barriers.append(len(self.order))
 
     def _ready(self, load: Load) -> bool:
         return not isinstance(load, TensorLoad) or not any(self.unwritten[writer] for writer in load.writers)
@@ -252,9 +287,10 @@ class Scheduler:
 
     def _use_idle_time(self, index: int, end: int) -> None:
         """Issue the transfers that can begin before step `index` ends."""
+        barrier = self.barrier[index]
         while self.dma < end:
-            position = self._early_load(index)
-            urgent = position is not None and self.loads[position][1] == index + 1
+            position = self._early_load(index, end)
+            urgent = position is not None and self.loads[position][1] == index + 1 < barrier
             if self.waiting and self.done[self.waiting[0][1]] <= self.dma and not urgent:
                 self._store()
             elif position is not None:
@@ -274,13 +310,17 @@ class Scheduler:
                 return int(self.bytes[index]) + self._size(buffer_of(load)) > self.capacity
         return False
 
-    def _early_load(self, index: int) -> int | None:
-        """Return the position of the first later load whose data is ready, if it has space; else None."""
+    def _early_load(self, index: int, end: int) -> int | None:
+        """Return the position of the first later load whose data is ready, if it has space; else None. What is for
+        steps after a barrier must have arrived before, so that the other cores need not wait for it.
+        """
         while self.next_load < len(self.loads) and self.issued[self.next_load]:
             self.next_load += 1
         for position in range(self.next_load, min(self.next_load + _WINDOW, len(self.loads))):
             load, use = self.loads[position]
             if self.issued[position] or not self._ready(load):
+                continue
+            if use >= self.barrier[index] and self.dma + load.cycles > end + self.until_barrier[index]:
                 continue
             free = self.capacity - self._size(buffer_of(load))
             return position if int(self.bytes[index:use].max()) <= free else None

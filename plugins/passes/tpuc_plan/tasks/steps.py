@@ -146,13 +146,13 @@ class StepBuilder:
     def __init__(self, cycles: Cycles, aliases: AliasSets, lmem_concats: Sequence[Concat] = ()) -> None:
         self.result = Steps()
         self.aliases = aliases
-        self._cycles = cycles
+        self.cycles = cycles
         self._joined = {part: (concat.whole, start) for concat in lmem_concats for part, start in concat.parts}
         self._resident: dict[Value, Located] = {}
 
     def add(self, task: TileTask) -> None:
         """Append the steps of a task."""
-        for step in TaskSteps(self, task, self._cycles).run():
+        for step in TaskSteps(self, task, self.cycles).run():
             self.result.steps.append(step)
 
     @property
