@@ -145,3 +145,17 @@ def test_the_operand_of_a_pad_reaches_as_far_as_the_pads_unless_they_are_a_mask(
     reach = max(2.0, abs(value))
     found = propagate(net.finish(values[-1]), v0=(1.0, -1.0), v1=(2.0, -2.0), v2=(reach, -reach))
     assert found["v1"] == found["v2"] == (-expected, expected)
+
+
+@each(("own", "expected"), [(1.0, 1.0), (2.0, 32.0)])
+def test_parts_of_an_input_that_would_lose_half_of_their_bits_keep_their_range(own: float, expected: float) -> None:
+    """A state and its cell in one input: the whole is not rounded before its parts are read."""
+    for is_input in (True, False):
+        net = Network(2, 1, 128)
+        whole = net.input if is_input else net.op(top.MulConst(const_val=2.0), net.input)
+        part = net.op(top.Slice(offset=(0, 0, 0), steps=(1, 1, 1), ends=(1, 1, 128)), whole)
+        row = net.op(top.Reshape(shape=(1, 128)), part)
+        ranges = {value.name: (own if value in (part, row) else 32.0, -1.0) for value in (net.input, whole, part, row)}
+        last = net.op(top.AddConst(const_val=1.0), row)
+        found = propagate(net.finish(last), "int8", **ranges, **{last.name: (1.0, -1.0)})
+        assert found[part.name][1] == found[row.name][1] == (expected if is_input else 32.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tpuc.api import Calibrated, FusesRelu, Module, Operation, Return, TensorType, Value
+from tpuc.api import Calibrated, FusesRelu, Module, NetworkInput, Operation, Return, TensorType, Value
 from tpuc_ops import top
 from tpuc_ops.traits import ChoosesElements, KeepsRange, KeepsSign, TakesResultRange, states
 
@@ -43,6 +43,9 @@ def forward(module: Module, operation: Operation, trait: type = KeepsRange) -> b
         return False
     source = calibration(sources[0])
     assert source is not None
+    is_input = sources[0].defining is not None and isinstance(sources[0].defining.op, NetworkInput)
+    if is_input and any(_is_lost(result, source) for result in operation.results):
+        return False  # an input is rounded where it is read: states of different ranges may share one
     if not _stays_within(module, operation, source.minimum, source.maximum) and not _is_mask(operation, source):
         return False
     changed = [

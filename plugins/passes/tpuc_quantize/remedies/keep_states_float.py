@@ -9,12 +9,9 @@ from tpuc_lower.lowering.cells import Cells
 from tpuc_lower.target.kernels import chip_of
 from tpuc_lower.target.results import MODE
 from tpuc_ops.traits import StridedView, states
-from tpuc_optimize.canonicalization.state_products import state_products
 from tpuc_optimize.canonicalization.wide_structures import wide_structures
 
 from tpuc_quantize.tables.table import as_table
-
-_HALF = "f16"
 
 
 @dataclass(frozen=True)
@@ -39,11 +36,8 @@ class KeepStatesFloat(Pass):
             return False
         cells = Cells.of(context, self.name, mode)
         modes: dict[str, str] = dict(context.find(QUANTIZE_TABLE, {}))
-        found = dict.fromkeys(wide_structures(module), chip.float_mode)
-        if _HALF in chip.modes:
-            found |= dict.fromkeys(state_products(module), _HALF)
-        for operation, wide in found.items():
-            if not states(operation.op, StridedView) and cells.computes(operation.op, wide):
-                modes.setdefault(operation.name, wide)
+        for operation in wide_structures(module):
+            if not states(operation.op, StridedView) and cells.computes(operation.op, chip.float_mode):
+                modes.setdefault(operation.name, chip.float_mode)
         context.leave(QUANTIZE_TABLE, modes)
         return False
