@@ -37,7 +37,7 @@ is more.
 """
 MOST_PIXELS = 16
 """The library's `TPUC_PIXELS`: the number of windows for which filters are widened once."""
-LIBRARY = ("tpuc_products.h", "tpuc_x86.h")
+LIBRARY = ("tpuc_products.h", "tpuc_arm.h", "tpuc_x86.h")
 FILTERS, FLOAT_FILTERS, PIXELS, FLOAT_PIXELS, DEPTH = 4, 8, 2, 4, 8
 """Block sizes of the library's inner products: filters, windows, and elements of a filter."""
 WIDENED = 128

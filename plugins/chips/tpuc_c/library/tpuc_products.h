@@ -6,6 +6,7 @@
 
 #define TPUC_PIXELS 16
 
+#include "tpuc_arm.h"
 #include "tpuc_x86.h"
 
 /* Extents, distances in elements between neighbors, the window; `depth` is a filter's length in memory, `pixels` how
@@ -67,6 +68,9 @@ TPUC_INLINE void tpuc_gather_bytes(const tpuc_conv* c, const uint8_t* x, int32_t
 /* Two rows with four filters: eight sums are added to. `depth` is a multiple of 8. */
 TPUC_FUNCTION void tpuc_dot(const int16_t* x0, const int16_t* x1, const int16_t* w, int32_t depth, int32_t* sums0,
                             int32_t* sums1) {
+#if TPUC_HAS_ARM
+  tpuc_arm_dot(x0, x1, w, depth, sums0, sums1);
+#else
   const int16_t *w0 = w, *w1 = w + depth, *w2 = w + 2 * depth, *w3 = w + 3 * depth;
   int32_t a0 = 0, a1 = 0, a2 = 0, a3 = 0, b0 = 0, b1 = 0, b2 = 0, b3 = 0;
   for (int32_t k = 0; k < (depth & ~7); ++k) {
@@ -81,6 +85,7 @@ TPUC_FUNCTION void tpuc_dot(const int16_t* x0, const int16_t* x1, const int16_t*
   }
   sums0[0] += a0, sums0[1] += a1, sums0[2] += a2, sums0[3] += a3;
   sums1[0] += b0, sums1[1] += b1, sums1[2] += b2, sums1[3] += b3;
+#endif
 }
 
 TPUC_INLINE void tpuc_store(const tpuc_conv* c, void* y, ptrdiff_t at, const int32_t* values, int32_t count) {
