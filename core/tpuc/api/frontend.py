@@ -73,8 +73,8 @@ class ImportBuilder(Protocol):
 class WeightChoice:
     """How matrices are stored as small integers, with activations in the floats of `mode`.
 
-    Integers of `bits` share scales in groups of `group`, 0 for whole rows. `head_bits` is for the matrix before the
-    logits of a language model, 16 for floats; None chooses. `text` is what the model is to predict well.
+    Integers of `bits`, 5 to 7 of them on average, share scales in groups of `group`, 0 for whole rows. `head_bits` is
+    for the matrix before the logits of a language model, 16 for floats; None chooses. `text` is to be predicted well.
     """
 
     bits: int

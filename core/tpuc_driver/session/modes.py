@@ -15,7 +15,7 @@ from tpuc.ir.types import Uniform
 
 def split_mode(mode: str | None) -> tuple[str | None, int]:
     """Return the float mode and the bits of the weights of a mode such as `w4f16`; other modes unchanged, with 0."""
-    found = re.fullmatch(r"w([48])(f16|bf16)", mode or "")
+    found = re.fullmatch(r"w([4-8])(f16|bf16)", mode or "")
     return (found[2], int(found[1])) if found else (mode, 0)
 
 

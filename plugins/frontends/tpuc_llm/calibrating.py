@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,8 +38,9 @@ class BlockCalibration:
     states: Array
     exact: Array
 
-    def quantized(self, weights: BlockWeights) -> BlockWeights:
-        """Return the next block with its matrices as integers, and go on to the states behind it.
+    def quantized(self, weights: BlockWeights, wide: Collection[str] = ()) -> BlockWeights:
+        """Return the next block with its matrices as integers, those of `wide` of 8 bits, and go on to the states
+        behind it.
 
         Matrices are first fitted so that the inputs that they get give what the float model computes.
         """
@@ -51,7 +52,7 @@ class BlockCalibration:
                 if linear is None or linear.integers is not None:
                     continue
                 fitted = dataclasses.replace(linear, weight=linear.weight + fit(linear.weight, moments, missing))
-                quantizer = self.quantizer.of_projection(part, self.arithmetic.shape)
+                quantizer = self.quantizer.of_projection(part, self.arithmetic.shape, wide)
                 done = dataclasses.replace(done, **{part: Feedback(quantizer, moments).linear(fitted)})
         for place in self._places():
             self.states[place] = self.arithmetic.block(done, self.states[place])

@@ -13,6 +13,7 @@ import numpy as np
 from tpuc.api import ImportOptions, Module, NetworkPart, Unsupported, UsageError, WeightChoice
 from tpuc_ops.arrays import Array
 
+from tpuc_llm import sensitivity
 from tpuc_llm.arithmetic import Arithmetic, capped, product
 from tpuc_llm.calibrating import TOKENS, WINDOW, BlockCalibration, windows
 from tpuc_llm.checkpoint import Checkpoint
@@ -22,15 +23,14 @@ from tpuc_llm.frontend import SUFFIX
 from tpuc_llm.gguf import GgufCheckpoint
 from tpuc_llm.graphs import Graph
 from tpuc_llm.perplexity import Logits
-from tpuc_llm.quantization import DEFAULT_HEAD_BITS, Quantizer
+from tpuc_llm.quantization import DEFAULT_HEAD_BITS, NARROW, PROJECTIONS, WIDE, Quantizer
 from tpuc_llm.quantized_folder import QuantizedFolder, is_quantized
 from tpuc_llm.sampling import greedy_network, sample_network
+from tpuc_llm.sensitivity import Place
 from tpuc_llm.text import Tokenizer, read_text
 
 GROUP = "tpuc.llm_families"
 SEQUENCE = "seq"
-PROJECTIONS = ("q", "k", "v", "o", "gate", "up", "down")
-"""The products of a block whose matrices are quantized."""
 LONGEST = 1 << 15
 """Tokens; the scores of a longer prompt fit into the memory of no chip."""
 MODE = "mode"
@@ -98,12 +98,12 @@ class LanguageModel:
 
     def blocks(self) -> Iterator[BlockWeights]:
         """Yield the weights of all blocks in order, quantized where that was asked for; `head` comes after them."""
-        for index in range(self.shape.layers):
-            weights = self.family.block(self.checkpoint, index)
+        for index, weights in enumerate(self._plain_blocks()):
+            wide = {name for block, name in self.wide if block == index}
             if self.calibration is not None:
-                yield self.calibration.quantized(weights)
+                yield self.calibration.quantized(weights, wide)
             elif self.weights is not None:
-                quantizer = Quantizer(self.weights, self.weights.bits)
+                quantizer = Quantizer.of(self.weights)
                 given: dict[str, Linear | None] = {name: getattr(weights, name) for name in PROJECTIONS}
                 found = {
                     name: quantizer.of_projection(name, self.shape).linear(linear)
@@ -114,20 +114,42 @@ class LanguageModel:
             else:
                 yield weights
 
+    def _plain_blocks(self) -> Iterator[BlockWeights]:
+        """Yield the weights of all blocks as they are stored."""
+        for index in range(self.shape.layers):
+            yield self.family.block(self.checkpoint, index)
+
+    @cached_property
+    def wide(self) -> frozenset[Place]:
+        """The matrices that get 8 bits so that all have the bits asked for on average."""
+        if self.weights is None or self.weights.bits in (NARROW, WIDE):
+            return frozenset()
+        arithmetic, states = self._text_states(sensitivity.TOKENS)
+        found = sensitivity.losses(arithmetic, Quantizer.of(self.weights), self._plain_blocks(), states)
+        return sensitivity.wide_places(found, self.weights.bits)
+
     @cached_property
     def calibration(self) -> BlockCalibration | None:
         """What blocks are quantized with where a text was given; it goes on with `blocks`."""
         if self.weights is None or self.weights.text is None:
             return None
+        arithmetic, states = self._text_states(TOKENS)
+        return BlockCalibration(arithmetic, Quantizer.of(self.weights), states, states.copy())
+
+    def _text_states(self, tokens: int) -> tuple[Arithmetic, Array]:
+        """Return the states in front of the first block for so many tokens of the text: [windows, tokens, hidden]."""
+        assert self.weights is not None
+        if self.weights.text is None:
+            raise UsageError(
+                f"{self.source}: w{self.weights.bits} gives 8 bits to the matrices that need them, which a text shows; "
+                "add --dataset FILE, or choose w4 or w8."
+            )
         words = Tokenizer.open(self.checkpoint.home)
         length = min(WINDOW, self.length)
-        cut = windows(words.encode(read_text(self.weights.text)), length, words.begin)[: max(TOKENS // length, 1)]
+        cut = windows(words.encode(read_text(self.weights.text)), length, words.begin)[: max(tokens // length, 1)]
         if not cut:
             raise UsageError(f"{self.weights.text}: the text has less than {length} tokens; give a longer one.")
-        table = self.family.embedding(self.checkpoint)
-        arithmetic = Arithmetic(self.shape, length)
-        states = table[np.array(cut)]
-        return BlockCalibration(arithmetic, Quantizer(self.weights, self.weights.bits), states, states.copy())
+        return Arithmetic(self.shape, length), self.family.embedding(self.checkpoint)[np.array(cut)]
 
     def head(self) -> tuple[Factors, Linear]:
         """Return the last norm and the head."""

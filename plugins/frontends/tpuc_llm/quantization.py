@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,6 +13,10 @@ from tpuc_ops.weight_only import packed, padded
 from tpuc_llm.family import Linear, Shape
 from tpuc_llm.integers import Integers
 
+PROJECTIONS = ("q", "k", "v", "o", "gate", "up", "down")
+"""The products of a block whose matrices are quantized."""
+NARROW, WIDE = 4, 8
+"""Bits that matrices have."""
 DEFAULT_HEAD_BITS = 8
 UNDIVIDED_BITS = 8
 """Of matrices whose rows groups do not divide. The vendor's converter leaves them floats. stories260k in w4f16: 5.2 %
@@ -39,8 +44,15 @@ class Quantizer:
         is_divided = not self.choice.group or depth <= self.choice.group or depth % self.choice.group == 0
         return self if is_divided else replace(self, bits=max(self.bits, UNDIVIDED_BITS))
 
-    def of_projection(self, name: str, shape: Shape) -> Quantizer:
-        """Return the quantizer for one of the products of a block."""
+    @staticmethod
+    def of(choice: WeightChoice) -> Quantizer:
+        """Return the quantizer for matrices that are not chosen to have more bits."""
+        return Quantizer(choice, WIDE if choice.bits == WIDE else NARROW)
+
+    def of_projection(self, name: str, shape: Shape, wide: Collection[str] = ()) -> Quantizer:
+        """Return the quantizer for one of the products of a block; those of `wide` get 8 bits."""
+        if name in wide:
+            return replace(self, bits=WIDE)
         is_shared = name in ("k", "v") and shape.group > 1
         return replace(self, bits=max(self.bits, SHARED_BITS)) if is_shared else self
 

@@ -14,10 +14,11 @@ from tpuc_llm.calibrating import windows
 from tpuc_llm.family import Linear
 from tpuc_llm.model import LanguageModel
 from tpuc_llm.perplexity import perplexity
-from tpuc_llm.quantization import Quantizer
+from tpuc_llm.quantization import PROJECTIONS, Quantizer
 from tpuc_llm.rounding import Feedback
+from tpuc_llm.sensitivity import Loss, wide_places
 
-from tests.frontends.llm.models import config_of, logits, weights_of, write_model
+from tests.frontends.llm.models import config_of, logits, weights_of, write_model, write_tensors
 from tests.frontends.llm.test_generate import write_tokenizer
 from tests.frontends.llm.test_model import opened
 
@@ -113,6 +114,52 @@ def test_keys_and_values_that_heads_share_keep_eight_bits(calibrated: bool, tmp_
             assert block.gate is not None
             bits = [one.integers and one.integers.bits for one in (block.q, block.k, block.v, block.o)]
             assert bits == [4, wanted, wanted, 4]
+
+
+def test_matrices_that_lose_most_for_their_size_get_eight_bits() -> None:
+    """Within 6 bits on average: of 4 + 4 + 2 + 1 hundred numbers, three may have 8, with one that has them anyway."""
+    shares = {(0, "q"): (0.1, 400, True), (0, "k"): (0.0, 100, False), (1, "up"): (0.4, 400, True)}
+    found = [Loss(place, *rest) for place, rest in {**shares, (1, "q"): (0.05, 200, True)}.items()]
+    assert wide_places(found, 6) == {(1, "up")}
+    assert wide_places(found, 7) == {(1, "up"), (1, "q")}
+    assert wide_places(found, 5) == frozenset()
+    assert wide_places(found, 8) == {(0, "q"), (1, "up"), (1, "q")}
+
+
+def bits_of(model: LanguageModel) -> dict[str, tuple[int, int]]:
+    """Bits and numbers of every matrix."""
+    found: dict[str, tuple[int, int]] = {}
+    for index, block in enumerate(model.blocks()):
+        for name in PROJECTIONS:
+            linear: Linear = getattr(block, name)
+            assert linear.integers is not None
+            found[f"{index}{name}"] = (linear.integers.bits, linear.weight.size)
+    return found
+
+
+def test_bits_between_four_and_eight_are_a_mean(tmp_path: Path) -> None:
+    """A matrix whose products are large beside the states gets 8 bits first."""
+    weights = weights_of(config_of("llama"))
+    write_model(tmp_path, "llama")
+    weights["model.layers.1.self_attn.o_proj.weight"] *= 30
+    write_tensors(tmp_path / "model.safetensors", weights)
+    write_tokenizer(tmp_path)
+    text = tmp_path / "text.txt"
+    text.write_text(" ".join(f"w{3 + number * number % 50}" for number in range(200)))
+
+    def opened_as(bits: int, text: Path | None) -> LanguageModel:
+        choice = WeightChoice(bits, "f16", 16, text=text)
+        return LanguageModel.open(tmp_path, ImportOptions(dims={"seq": 16}, weights=choice), Registry())
+
+    means: list[float] = []
+    for bits in (4, 6, 7, 8):
+        found = bits_of(opened_as(bits, text))
+        means.append(sum(one * size for one, size in found.values()) / sum(size for _, size in found.values()))
+        assert means[-1] <= max(bits, means[0])
+        assert found["1o"][0] == (4 if bits == 4 else 8)
+    assert means == sorted(set(means))
+    with pytest.raises(UsageError, match=r"w6 gives 8 bits to the matrices that need them, .*; add --dataset FILE, or"):
+        next(opened_as(6, None).blocks())
 
 
 def test_a_text_decides_how_weights_are_rounded(tmp_path: Path) -> None:
