@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from tpuc.api import Engine, LayerCommands, LoadedModel, Region, TensorInfo, Timeline, TimelineEntry
 
@@ -12,7 +14,7 @@ LMEM = "lmem"
 
 @dataclass
 class Block:
-    """Bytes of local memory from their write to their last read. Offsets are within a lane."""
+    """Bytes of a core's local memory from their write to their last read. Offsets are within a lane."""
 
     start: int
     end: int
@@ -21,6 +23,7 @@ class Block:
     writer: int
     born: int
     read: int
+    core: int = 0
 
 
 @dataclass
@@ -110,10 +113,12 @@ class Analysis:
 
     @property
     def overlap_cycles(self) -> int:
-        """Cycles in which both engines work."""
-        spans = {
-            engine: [(e.start, e.end) for e in self.timeline.entries if e.command.engine is engine] for engine in Engine
-        }
+        """Cycles in which both engines of a core work, summed over the cores."""
+        return sum(map(self._overlap_of, range(self.cores)))
+
+    def _overlap_of(self, core: int) -> int:
+        own = [entry for entry in self.timeline.entries if entry.core == core]
+        spans = {engine: [(e.start, e.end) for e in own if e.command.engine is engine] for engine in Engine}
         total = at = 0
         others = spans[Engine.DMA]
         for start, end in spans[Engine.COMPUTE]:
@@ -128,7 +133,27 @@ class Analysis:
     @property
     def lmem_peak_bytes(self) -> int:
         """End of the used bytes per lane."""
-        return max((block.end for block in self.blocks), default=0)
+        return max(map(self.lmem_peak_of, range(self.cores)))
+
+    def lmem_peak_of(self, core: int) -> int:
+        """End of the used bytes per lane of a core."""
+        return max((block.end for block in self.blocks if block.core == core), default=0)
+
+    @cached_property
+    def cores(self) -> int:
+        """Number of cores that execute commands."""
+        return 1 + max((entry.core for entry in self.timeline.entries), default=0)
+
+    @property
+    def lanes(self) -> Sequence[tuple[int, Engine, str]]:
+        """Each core, each of its engines, and the name of both."""
+        pairs = [(core, engine, engine.name.lower()) for core in range(self.cores) for engine in sorted(Engine)]
+        return pairs if self.cores == 1 else [(core, engine, f"{name} {core}") for core, engine, name in pairs]
+
+    def busy(self, core: int, engine: Engine) -> Sequence[int]:
+        """Cycles of each command of an engine."""
+        own = (entry for entry in self.timeline.entries if (entry.core, entry.command.engine) == (core, engine))
+        return [entry.end - entry.start for entry in own]
 
 
 def analyze(loaded: LoadedModel, timeline: Timeline, weights: tuple[int, int]) -> Analysis:
@@ -144,7 +169,7 @@ class _Follower:
         self._loaded = loaded
         self._timeline = timeline
         self._weights = (weights[0], weights[0] + weights[1])
-        self._live: list[Block] = []
+        self._live: defaultdict[int, list[Block]] = defaultdict(list)
         self._blocks: list[Block] = []
         self._parents: list[list[int]] = []
         self._moved: list[tuple[int, int]] = []
@@ -162,7 +187,7 @@ class _Follower:
         parents: dict[int, None] = {}
         for region in instruction.reads():
             if region.space == LMEM:
-                for block in self._live:
+                for block in self._live[entry.core]:
                     if _touches(block, region):
                         block.read = max(block.read, entry.end)
                         parents[block.writer] = None
@@ -178,7 +203,7 @@ class _Follower:
 
     def _replace(self, region: Region, index: int, entry: TimelineEntry) -> None:
         kept: list[Block] = []
-        for block in self._live:
+        for block in self._live[entry.core]:
             covers = region.first_lane <= block.first_lane and block.end_lane <= region.end_lane
             if not _touches(block, region) or not covers:
                 kept.append(block)
@@ -188,13 +213,15 @@ class _Follower:
                 kept.append(self._cut(block, block.start, region.start))
             if block.end > region.end:
                 kept.append(self._cut(block, region.end, block.end))
-        new = Block(region.start, region.end, region.first_lane, region.end_lane, index, entry.start, entry.end)
+        new = Block(
+            region.start, region.end, region.first_lane, region.end_lane, index, entry.start, entry.end, entry.core
+        )
         kept.append(new)
         self._blocks.append(new)
-        self._live = kept
+        self._live[entry.core] = kept
 
     def _cut(self, block: Block, start: int, end: int) -> Block:
-        part = Block(start, end, block.first_lane, block.end_lane, block.writer, block.born, block.read)
+        part = Block(start, end, block.first_lane, block.end_lane, block.writer, block.born, block.read, block.core)
         self._blocks.append(part)
         return part
 

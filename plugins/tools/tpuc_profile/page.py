@@ -39,17 +39,18 @@ def _data(report: Report) -> dict[str, Any]:
     return {
         "cycles": max(1, report.cycles),
         "shown": _shown_bytes(report.chip.lmem.lane_bytes, analysis.lmem_peak_bytes),
-        "engines": [engine.name.lower() for engine in sorted(Engine)],
+        "engines": [name for _, _, name in analysis.lanes],
+        "cores": analysis.cores,
         "palette": PALETTE,
         "colors": colors_of(analysis),
         "commands": [
-            [int(e.command.engine), e.start, e.end, step, e.command.instruction.describe()]
+            [e.core * len(Engine) + int(e.command.engine), e.start, e.end, step, e.command.instruction.describe()]
             for e, step in zip(analysis.timeline.entries, analysis.steps_of, strict=True)
         ],
         "steps": [report.step_name(step) for step in analysis.steps],
         "groups": [_group(analysis, *one) for one in enumerate(groups_of([*map(report.step_name, analysis.steps)]))],
         "blocks": [
-            [b.start, b.end, b.born, max(b.read, b.born + 1), analysis.steps_of[b.writer], b.writer]
+            [b.start, b.end, b.born, max(b.read, b.born + 1), analysis.steps_of[b.writer], b.writer, b.core]
             for b in analysis.blocks
         ],
         "tensors": [
@@ -91,14 +92,17 @@ def _maker(report: Report, tensor: Tensor) -> int:
 def _tiles(report: Report) -> Iterable[tuple[str, str]]:
     analysis, cycles = report.analysis, max(1, report.cycles)
     yield f"{report.milliseconds:,.3f} ms", f"{report.cycles:,} cycles"
-    for engine in sorted(Engine):
-        busy = analysis.timeline.busy.get(engine, 0)
-        yield f"{busy / cycles:.0%}", f"{engine.name.lower()}, {report.commands(engine):,} commands"
-    yield f"{analysis.overlap_cycles / cycles:.0%}", "both engines at once"
+    for core, engine, name in analysis.lanes:
+        own = analysis.busy(core, engine)
+        yield f"{sum(own) / cycles:.0%}", f"{name}, {len(own):,} commands"
+    if analysis.cores == 1:
+        yield f"{analysis.overlap_cycles / cycles:.0%}", "both engines at once"
     over = f"{report.ddr_bytes / report.floor_bytes:.2f}" if report.floor_bytes else "-"
     yield f"{over} x DDR", f"floor of {report.floor_bytes:,} B"
     lane = report.chip.lmem.lane_bytes
-    yield f"{analysis.lmem_peak_bytes / lane:.0%}", f"of {lane:,} B per lane"
+    for core in range(analysis.cores):
+        owner = f", core {core}" if analysis.cores > 1 else ""
+        yield f"{analysis.lmem_peak_of(core) / lane:.0%}", f"of {lane:,} B per lane{owner}"
 
 
 def _tile(figure: str, meaning: str) -> str:

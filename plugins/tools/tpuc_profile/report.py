@@ -91,13 +91,12 @@ class Report:
         if len(self.totals) > 1:
             totals = (f"'{name}' {all_:,} = {self._milliseconds(all_):.3f} ms" for name, all_ in self.totals.items())
             lines.append(f"cycles by each profile: {', '.join(totals)}")
-        for engine in Engine:
-            busy = self.analysis.timeline.busy.get(engine, 0)
-            lines.append(
-                f"{engine.name.lower()}: {self.commands(engine)} commands, busy {busy:,} cycles{self._share(busy)}"
-            )
+        for core, engine, name in self.analysis.lanes:
+            own = self.analysis.busy(core, engine)
+            lines.append(f"{name}: {len(own)} commands, busy {sum(own):,} cycles{self._share(sum(own))}")
         overlap = self.analysis.overlap_cycles
-        lines.append(f"both engines at once: {overlap:,} cycles{self._share(overlap)}")
+        if self.analysis.cores == 1:
+            lines.append(f"both engines at once: {overlap:,} cycles{self._share(overlap)}")
         calls = self.loaded.host_calls
         if calls:
             shown = ", ".join(_call_text(call, time) for call, time in zip(calls, self.host_times, strict=True))
@@ -111,7 +110,9 @@ class Report:
             f"inputs {self.input_bytes:,}, outputs {self.output_bytes:,})"
         )
         lane = self.chip.lmem.lane_bytes
-        lines.append(f"local memory: {self.analysis.lmem_peak_bytes:,} of {lane:,} B per lane used")
+        for core in range(self.analysis.cores):
+            owner = f" of core {core}" if self.analysis.cores > 1 else ""
+            lines.append(f"local memory{owner}: {self.analysis.lmem_peak_of(core):,} of {lane:,} B per lane used")
         lines.append("memory: " + ", ".join(f"{name} {size:,} B" for name, size in self.loaded.memory.items()))
         if self.what_if is not None:
             lines.append(self._what_if_text(self.what_if))
@@ -195,6 +196,15 @@ class Report:
                 for step in self.analysis.steps
             ],
         }
+        if self.analysis.cores > 1:
+            values["cores"] = [
+                {
+                    "busy_cycles": {engine.name.lower(): sum(self.analysis.busy(core, engine)) for engine in Engine},
+                    "commands": {engine.name.lower(): len(self.analysis.busy(core, engine)) for engine in Engine},
+                    "lmem_peak_bytes_per_lane": self.analysis.lmem_peak_of(core),
+                }
+                for core in range(self.analysis.cores)
+            ]
         if self.what_if is not None:
             values["what_if"] = vars(self.what_if)
         return values

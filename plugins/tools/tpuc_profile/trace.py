@@ -11,12 +11,12 @@ from tpuc_profile.report import Report
 
 
 def trace_text(report: Report) -> str:
-    """Return the trace: one process, a thread per engine and one for layers; times in microseconds at the chip's
-    clock.
+    """Return the trace: one process, a thread for each engine of each core and one for layers; times in microseconds at
+    the chip's clock.
     """
     microseconds = 1e6 / report.chip.description.clock_hz
     analysis = report.analysis
-    layers = len(Engine)
+    layers = len(analysis.lanes)
     events: list[dict[str, Any]] = [
         {
             "ph": "M",
@@ -26,9 +26,8 @@ def trace_text(report: Report) -> str:
         },
         {"ph": "M", "pid": 1, "tid": layers, "name": "thread_name", "args": {"name": "layers"}},
     ]
-    for engine in Engine:
-        name = {"name": engine.name.lower()}
-        events.append({"ph": "M", "pid": 1, "tid": int(engine), "name": "thread_name", "args": name})
+    for number, (_, _, name) in enumerate(analysis.lanes):
+        events.append({"ph": "M", "pid": 1, "tid": number, "name": "thread_name", "args": {"name": name}})
     for number, step in enumerate(analysis.steps):
         if not step.commands:
             continue
@@ -50,7 +49,7 @@ def trace_text(report: Report) -> str:
             {
                 "ph": "X",
                 "pid": 1,
-                "tid": int(entry.command.engine),
+                "tid": entry.core * len(Engine) + int(entry.command.engine),
                 "name": text.split(" ", 1)[0],
                 "ts": entry.start * microseconds,
                 "dur": (entry.end - entry.start) * microseconds,
