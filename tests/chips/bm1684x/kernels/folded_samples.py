@@ -13,17 +13,20 @@ from tpuc.api import Candidate, Node
 from tpuc.registry import Registry
 from tpuc_bm1684x.kernels.folded_rows import FoldedRowsKernel
 from tpuc_ops import tpu
-from tpuc_testing import Typed, integers, quantized_element
+from tpuc_testing import Typed, integers
 from tpuc_testing.kernel_conformance import CompiledKernels, Fixed, Operand, Sample, Sizes, compile_kernels
 
-from tests.chips.bm1684x.kernels.narrow_samples import point
+from tests.chips.bm1684x.kernels.narrow_samples import POINT, point
 from tests.chips.bm1684x.kernels.samples import I8, U8, conv_f32, conv_int8, f32, i8, scales, u8
 
 _PAD1, _PAD2 = (1, 1, 1, 1), (2, 2, 2, 2)
+_COLUMNS: tuple[Sizes, ...] = ({"n": 1, "w": 37}, {"w": 64})
 _ROWS: tuple[Sizes, ...] = ({"n": 1, "h": 4}, {"h": 7, "w": 5})
 
 
-def _transposed(x: Typed | np.ndarray, channels: int, kernel: tuple[int, int], **fields: Any) -> Sample:
+def _transposed(
+    x: Typed | np.ndarray, channels: int, kernel: tuple[int, int], tilings: Sequence[Sizes] = _ROWS, **fields: Any
+) -> Sample:
     filters = (channels, x.type.dims[1] if isinstance(x, Typed) else x.shape[1], *kernel)
     operands: list[Operand | None]
     if isinstance(x, Typed):
@@ -33,14 +36,22 @@ def _transposed(x: Typed | np.ndarray, channels: int, kernel: tuple[int, int], *
     else:
         operands = [x, Fixed(f32(*filters, seed=1).astype(x.dtype)), Fixed(f32(channels, seed=2))]
     op = tpu.Deconv(kernel_shape=kernel, **fields)
-    return Sample(op, operands, I8 if isinstance(x, Typed) else None, _ROWS)
+    return Sample(op, operands, I8 if isinstance(x, Typed) else None, tilings)
 
 
-def _narrow(channels: int, outputs: int, height: int, width: int, **fields: Any) -> Sample:
-    op, [x, filters, bias] = conv_f32(f32(1, channels, height, width), outputs, (3, 3), **fields)
+def _narrow(
+    channels: int,
+    outputs: int,
+    height: int,
+    width: int,
+    kernel: tuple[int, int] = (3, 3),
+    tilings: Sequence[Sizes] = _ROWS,
+    **fields: Any,
+) -> Sample:
+    op, [x, filters, bias] = conv_f32(f32(1, channels, height, width), outputs, kernel, **fields)
     assert isinstance(x, np.ndarray)
     assert isinstance(filters, Fixed)
-    return Sample(op, [x.astype(np.float16), Fixed(filters.array.astype(np.float16)), bias], None, _ROWS)
+    return Sample(op, [x.astype(np.float16), Fixed(filters.array.astype(np.float16)), bias], None, tilings)
 
 
 INTEGERS = {
@@ -53,16 +64,25 @@ INTEGERS = {
         *conv_int8(i8(1, 24, 31, 21), 70, (3, 3), bias=False, strides=(2, 2), pads=_PAD1), I8, ({"c": 64},)
     ),
     "uneven_i8": Sample(*conv_int8(i8(1, 4, 28, 61), 6, (4, 4), pads=(3, 3, 0, 0)), I8, _ROWS),
-    "points_i8": Sample(
-        *conv_int8(point(2, 6, 24, 39), 8, (3, 3), quantized_element("int8", 0.04, 11), pads=_PAD1),
-        quantized_element("int8", 0.04, 11),
-        _ROWS,
-    ),
+    "points_i8": Sample(*conv_int8(point(2, 6, 24, 39), 8, (3, 3), POINT, pads=_PAD1), POINT, _ROWS),
     "deconv_doubling_i8": _transposed(i8(2, 32, 9, 7), 16, (2, 2), strides=(2, 2)),
     "deconv_overlapping_i8": _transposed(u8(1, 8, 6, 65), 5, (4, 4), strides=(2, 2), pads=_PAD1),
     "deconv_thirds_i8": _transposed(i8(3, 6, 9, 14), 9, (5, 3), strides=(3, 1), pads=(1, 1, 1, 1), do_relu=True),
+    "sound_i8": Sample(*conv_int8(u8(2, 1, 1, 1028), 16, (1, 8), strides=(1, 4), pads=(0, 2, 0, 2)), I8, _COLUMNS),
+    "sequence_i8": Sample(*conv_int8(i8(3, 20, 1, 150), 10, (1, 5), pads=(0, 2, 0, 2), do_relu=True), U8, _COLUMNS),
+    "column_i8": Sample(*conv_int8(i8(1, 16, 240, 1), 12, (3, 1), pads=(1, 0, 1, 0)), I8, ({"h": 50},)),
+    "points_sequence_i8": Sample(
+        *conv_int8(point(2, 6, 1, 180), 8, (1, 3), POINT, pads=(0, 2, 0, 2), dilations=(1, 2)), POINT, _COLUMNS
+    ),
+    "deconv_sound_i8": _transposed(i8(2, 16, 1, 130), 1, (1, 8), _COLUMNS, strides=(1, 4), pads=(0, 2, 0, 2)),
+    "deconv_sequence_i8": _transposed(i8(1, 30, 1, 90), 9, (1, 5), _COLUMNS, strides=(1, 3), pads=(0, 1, 0, 1)),
 }
 FLOATS = {
+    "sequence_f16": _narrow(20, 10, 1, 360, (1, 4), _COLUMNS, pads=(0, 3, 0, 0)),
+    "sequence_f32": Sample(*conv_f32(f32(1, 20, 1, 480), 5, (1, 9), pads=(0, 4, 0, 4)), None, _COLUMNS),
+    "deconv_sound_f16": _transposed(
+        f32(1, 16, 1, 200).astype(np.float16), 1, (1, 8), _COLUMNS, strides=(1, 4), pads=(0, 2, 0, 2)
+    ),
     "image_f32": Sample(*conv_f32(f32(2, 3, 24, 20), 16, (3, 3), pads=_PAD1), None, _ROWS),
     "strided_f32": Sample(*conv_f32(f32(1, 5, 33, 31), 7, (5, 4), strides=(2, 3), pads=(2, 1, 1, 2)), None, _ROWS),
     "deconv_doubling_f32": _transposed(f32(1, 32, 9, 7), 16, (2, 2), strides=(2, 2)),
