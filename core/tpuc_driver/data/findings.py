@@ -4,7 +4,7 @@ by themselves.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -25,9 +25,11 @@ FARTHEST, NARROWEST = 1000.0, 0.1
 reach 255 at most, and their narrowest range is 1.
 """
 FAR, ALONE = 4.0, 2.0
-"""A sample reaches too far if it does so many times as far as the median, and as the farthest of the others. In eleven
-sets of pictures, digits, speech and machine sounds no sample reaches more than 3.4 times as far as the median; one of
-these reaches twice as far as the second.
+"""A sample reaches too far if its largest magnitude, or its level, is so many times that of the median, and of the
+farthest of the others. In eleven sets of pictures, digits, speech and machine sounds no sample reaches more than 3.5
+times as far as the median, and one of these twice as far as the second; in ten of them no level is more than 2.9 times
+the median, or 1.2 times the second. Of speech features, samples that are ten times too large show by their magnitude
+in 70 % of the cases, by their level in 93 %.
 """
 MOST_LEFT_OUT = 0.05
 """Share of samples that may be left out: more of them are no mistakes but the nature of the data."""
@@ -137,25 +139,43 @@ def _too_far(one: SampleInput, statistics: Sequence[InputStatistics]) -> list[In
     """The samples that reach far beyond all others, and beyond what is described, if they are few."""
     if len(statistics) < LEAST_LEFT:
         return []
-    usual = float(np.median([entry.magnitude for entry in statistics]))
-    ranked = sorted(statistics, key=lambda entry: -entry.magnitude)
-    most, expected = max(1, int(MOST_LEFT_OUT * len(statistics))), _expected(one)
-    for count in range(most, 0, -1):
-        farthest, others = ranked[:count], ranked[count:]
-        least = farthest[-1].magnitude
-        if usual > 0 and least > FAR * usual and least > ALONE * others[0].magnitude:
-            return farthest if expected is None or least > max(-expected[0], expected[1]) else []
+    expected = _expected(one)
+    for size in (_magnitude, _level):
+        far = _farthest(statistics, size)
+        if far:
+            least = min(entry.magnitude for entry in far)
+            return far if expected is None or least > max(-expected[0], expected[1]) else []
+    return []
+
+
+def _farthest(statistics: Sequence[InputStatistics], size: Callable[[InputStatistics], float]) -> list[InputStatistics]:
+    """The few samples that are far larger than all others."""
+    usual, ranked = float(np.median([size(entry) for entry in statistics])), sorted(statistics, key=size, reverse=True)
+    for count in range(max(1, int(MOST_LEFT_OUT * len(statistics))), 0, -1):
+        least = size(ranked[count - 1])
+        if usual > 0 and least > FAR * usual and least > ALONE * size(ranked[count]):
+            return ranked[:count]
     return []
 
 
 def _far_sentence(one: SampleInput, far: Sequence[InputStatistics], statistics: Sequence[InputStatistics]) -> str:
-    usual = float(np.median([entry.magnitude for entry in statistics if entry.name == one.name]))
-    largest = max(entry.magnitude for entry in far)
+    usual = [entry for entry in statistics if entry.name == one.name]
+    reach, level = (float(np.median([size(entry) for entry in usual])) for size in (_magnitude, _level))
+    largest, loudest = max(map(_magnitude, far)), max(map(_level, far))
     verb = "reaches" if len(far) == 1 else "reach up to"
-    return (
-        f"Input '{one.name}': {_files(far)} {verb} {largest:.4g}, {largest / usual:.3g} times as far as usual "
-        f"({usual:.4g}): left out. Correct or remove {'it' if len(far) == 1 else 'them'}."
-    )
+    times = f"{largest / reach:.3g} times as far as usual ({reach:.4g})"
+    if largest <= FAR * reach:
+        times = f"with {loudest / level:.3g} times the usual root mean square ({level:.4g})"
+    it = "it" if len(far) == 1 else "them"
+    return f"Input '{one.name}': {_files(far)} {verb} {largest:.4g}, {times}: left out. Correct or remove {it}."
+
+
+def _magnitude(entry: InputStatistics) -> float:
+    return entry.magnitude
+
+
+def _level(entry: InputStatistics) -> float:
+    return entry.level
 
 
 def _odd(one: SampleInput, statistics: Sequence[InputStatistics], few: int) -> Iterable[str]:

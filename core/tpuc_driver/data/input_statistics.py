@@ -19,8 +19,8 @@ have fewer, and their neighbors are unrelated.
 
 @dataclass(frozen=True)
 class InputStatistics:
-    """Statistics of one input of one sample; `correlation` is that of neighboring values along the axis where
-    it is largest, NaN for integers, constants and small samples.
+    """Statistics of one input of one sample; `level` is the root mean square of its values, `correlation` that of
+    neighboring values along the axis where it is largest, NaN for integers, constants and small samples.
     """
 
     sample: str
@@ -29,6 +29,7 @@ class InputStatistics:
     maximum: float
     size: int
     correlation: float = math.nan
+    level: float = 0.0
 
     @property
     def magnitude(self) -> float:
@@ -50,10 +51,21 @@ def sample_statistics(reader: SampleReader, index: int) -> list[InputStatistics]
     """Statistics of each input of a sample; none of unreadable ones, which are reported when they are needed."""
     return [
         InputStatistics(
-            reader.files(index), name, float(array.min()), float(array.max()), array.size, correlation(array)
+            reader.files(index),
+            name,
+            float(array.min()),
+            float(array.max()),
+            array.size,
+            correlation(array),
+            level(array),
         )
         for name, array in reader.find(index).items()
     ]
+
+
+def level(array: Array) -> float:
+    """The root mean square of a sample's values."""
+    return math.sqrt(float(np.square(array, dtype=np.float64).mean()))
 
 
 def correlation(array: Array) -> float:

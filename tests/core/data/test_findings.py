@@ -36,6 +36,14 @@ def changed(place: int, change: Callable[[NDArray[Any]], NDArray[Any]]) -> NDArr
     return samples
 
 
+def clicks(change: Callable[[NDArray[Any]], NDArray[Any]]) -> NDArray[np.float32]:
+    """Sounds with peaks of different heights: that of a changed sample is not alone."""
+    samples = changed(7, change)
+    samples[:, 100] = 4
+    samples[7, 100], samples[20, 100] = 14, 9
+    return samples
+
+
 @each(
     ("samples", "sentences", "left_out"),
     [
@@ -48,6 +56,7 @@ def changed(place: int, change: Callable[[NDArray[Any]], NDArray[Any]]) -> NDArr
             [7],
         ),
         (changed(7, lambda x: x * 255), ["07.npy reaches"], [7]),
+        (clicks(lambda x: x * 10), ["07.npy reaches", "times the usual root mean square", "left out"], [7]),
         (changed(7, lambda x: x / 255), ["07.npy is", "times as faint as usual", "scaled differently?"], []),
         (changed(7, lambda x: x * 0), ["07.npy is constant (0 everywhere)"], []),
         (changed(7, lambda _: GOOD[9]), ["the same as an earlier sample (as ", "and left out."], [9]),
