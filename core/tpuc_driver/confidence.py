@@ -15,6 +15,8 @@ from typing import NamedTuple
 
 CONFIDENCE = 0.95
 """The confidence level of all intervals."""
+_NEAR = 1e-9
+"""Distance from a whole number that is rounding."""
 
 
 class Interval(NamedTuple):
@@ -36,6 +38,14 @@ def share_interval(share: float, count: int, confidence: float = CONFIDENCE) -> 
     center = (share * count + z * z / 2) / (count + z * z)
     half = z / (count + z * z) * math.sqrt(share * (1 - share) * count + z * z / 4)
     return Interval(max(center - half, 0.0), min(center + half, 1.0))
+
+
+def whole_interval(share: float, count: int) -> Interval:
+    """The interval of an expected share: from the lower end for the whole number of samples below it to the upper end
+    for the one above.
+    """
+    below, above = math.floor(share * count + _NEAR), math.ceil(share * count - _NEAR)
+    return Interval(share_interval(below / count, count).low, share_interval(above / count, count).high)
 
 
 def samples_needed(share: float, confidence: float = CONFIDENCE) -> int | None:

@@ -13,7 +13,7 @@ from tpuc.errors import visible, visible_lines
 from tpuc.ir import TensorType, Uniform
 from tpuc.ir.dtypes import shown
 
-from tpuc_driver.confidence import Interval, share_interval
+from tpuc_driver.confidence import Interval, share_interval, whole_interval
 from tpuc_driver.session.processor import HostTime, on_processor
 
 SHOWN_LAYERS = 5
@@ -76,7 +76,10 @@ class OutputCheck:
         """Return the 95 % confidence interval of the share, by margins where known, but never without what was counted.
         Predictions of one sample are correlated and count as one.
         """
-        found = share_interval(*(self.expected or (self.share, min(self.total, samples))))
+        if self.expected is None:
+            found = share_interval(self.share, min(self.total, samples))
+        else:
+            found = whole_interval(*self.expected)
         return Interval(min(found.low, self.share), max(found.high, self.share))
 
 

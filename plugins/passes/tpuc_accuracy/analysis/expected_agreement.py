@@ -33,8 +33,8 @@ def expected_agreement(
     metric: TaskMetric, reference: Sequence[Outputs], got: Sequence[Outputs], others: Sequence[Outputs]
 ) -> tuple[float, int] | None:
     """The expected share of equal predictions over compared and other samples, and their number: compared ones are
-    counted, each other one agrees with the probability that normal noise is smaller than its margin. In whole
-    predictions; None where predictions are no single classes, or noise cannot be estimated.
+    counted, each other one agrees with the probability that normal noise is smaller than its margin. None where
+    predictions are no single classes, or noise cannot be estimated.
     """
     if not isinstance(metric, Classes) or metric.part.places.size != metric.part.shape[metric.axis]:
         return None
@@ -47,7 +47,7 @@ def expected_agreement(
     expected = sum(_agrees(_margin(row, row), noise) for row in more)
     same = sum(a.argmax() == b.argmax() for a, b in zip(exact, found, strict=True))
     total = len(exact) + len(more)
-    return round(int(same) + expected) / total, total
+    return (int(same) + expected) / total, total
 
 
 def _logits(metric: Classes, outputs: Outputs) -> Array:
