@@ -48,6 +48,14 @@ SHOWN = 3
 
 
 @dataclass(frozen=True)
+class Oddity:
+    """Samples that look wrong, and a sentence about them."""
+
+    text: str
+    samples: Sequence[InputStatistics]
+
+
+@dataclass(frozen=True)
 class Findings:
     """Samples that are fit for calibration, their statistics, and sentences: about samples `left_out`, about what looks
     wrong, and about why no table can come of them (`useless`).
@@ -77,15 +85,28 @@ def examined(given: Distinct, statistics: Sequence[InputStatistics], few: int) -
         if far:
             left_out.append(_far_sentence(one, far, statistics))
             dropped |= dict.fromkeys(entry.sample for entry in far)
+    remarks, oddities = list(given.remarks), list[Oddity]()
+    if constant:
+        text = f"{where}: {_named(constant)} constant ({constant[0].minimum + 0.0:g} everywhere)."
+        oddities.append(Oddity(text, constant))
+    for one in inputs:
+        rest = [entry for entry in statistics if entry.name == one.name and entry.sample not in dropped]
+        oddities += _odd(one, [entry for entry in rest if not entry.is_constant], few)
+    for odd in oddities:
+        if len(samples) < LEAST_LEFT or len(odd.samples) > _most(samples):
+            remarks.append(odd.text)
+        else:
+            left_out.append(f"{odd.text} Left out.")
+            dropped |= dict.fromkeys(entry.sample for entry in odd.samples)
     names = SampleReader(source)
     kept = tuple(sample for place, sample in enumerate(source.samples) if names.files(place) not in dropped)
     seen = tuple(entry for entry in statistics if entry.sample not in dropped)
-    remarks = list(given.remarks)
-    if constant:
-        remarks.append(f"{where}: {_named(constant)} constant ({constant[0].minimum + 0.0:g} everywhere).")
-    for one in inputs:
-        remarks += _odd(one, [entry for entry in seen if entry.name == one.name and not entry.is_constant], few)
     return Findings(replace(source, samples=kept), seen, tuple(left_out), tuple(remarks), useless)
+
+
+def _most(samples: Sequence[object]) -> int:
+    """The number of samples that may be left out."""
+    return max(1, int(MOST_LEFT_OUT * len(samples)))
 
 
 def contradicted(one: SampleInput, statistics: Sequence[InputStatistics]) -> Iterable[str]:
@@ -151,7 +172,7 @@ def _too_far(one: SampleInput, statistics: Sequence[InputStatistics]) -> list[In
 def _farthest(statistics: Sequence[InputStatistics], size: Callable[[InputStatistics], float]) -> list[InputStatistics]:
     """The few samples that are far larger than all others."""
     usual, ranked = float(np.median([size(entry) for entry in statistics])), sorted(statistics, key=size, reverse=True)
-    for count in range(max(1, int(MOST_LEFT_OUT * len(statistics))), 0, -1):
+    for count in range(_most(statistics), 0, -1):
         least = size(ranked[count - 1])
         if usual > 0 and least > FAR * usual and least > ALONE * size(ranked[count]):
             return ranked[:count]
@@ -178,25 +199,28 @@ def _level(entry: InputStatistics) -> float:
     return entry.level
 
 
-def _odd(one: SampleInput, statistics: Sequence[InputStatistics], few: int) -> Iterable[str]:
-    """Sentences about samples that differ from the others, or that resemble no data."""
+def _odd(one: SampleInput, statistics: Sequence[InputStatistics], few: int) -> Iterable[Oddity]:
+    """Samples that differ from the others, or that resemble no data."""
     spreads = np.array([entry.spread for entry in statistics])
     usual = float(np.median(spreads)) if len(statistics) >= few else 0.0
     faint = [entry for entry in statistics if entry.size > 1 and entry.spread * FAINT < usual]
     if faint:
         values = min(entry.spread for entry in faint)
-        yield (
+        yield Oddity(
             f"Input '{one.name}': {_named(faint)} {usual / values:.3g} times as faint as usual (values within "
-            f"{values:.3g}, not {usual:.4g}): scaled differently?"
+            f"{values:.3g}, not {usual:.4g}): scaled differently?",
+            faint,
         )
     known = [entry for entry in statistics if entry.correlation == entry.correlation]
     noisy = [entry for entry in known if entry.correlation < NOISE]
     if len(statistics) < few or not noisy:
         return
     if len(noisy) == len(statistics):
-        yield f"Input '{one.name}': all {len(statistics)} samples look like noise: neighboring values are unrelated."
+        text = f"Input '{one.name}': all {len(statistics)} samples look like noise: neighboring values are unrelated."
+        yield Oddity(text, noisy)
     elif 2 * len(noisy) < len(known) and float(np.median([entry.correlation for entry in known])) > SIGNAL:
-        yield f"Input '{one.name}': {_named(noisy)} like noise: neighboring values are unrelated, unlike in the others."
+        what = "like noise: neighboring values are unrelated, unlike in the others."
+        yield Oddity(f"Input '{one.name}': {_named(noisy)} {what}", noisy)
 
 
 def _named(statistics: Sequence[InputStatistics]) -> str:

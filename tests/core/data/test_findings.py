@@ -57,10 +57,10 @@ def clicks(change: Callable[[NDArray[Any]], NDArray[Any]]) -> NDArray[np.float32
         ),
         (changed(7, lambda x: x * 255), ["07.npy reaches"], [7]),
         (clicks(lambda x: x * 10), ["07.npy reaches", "times the usual root mean square", "left out"], [7]),
-        (changed(7, lambda x: x / 255), ["07.npy is", "times as faint as usual", "scaled differently?"], []),
-        (changed(7, lambda x: x * 0), ["07.npy is constant (0 everywhere)"], []),
+        (changed(7, lambda x: x / 255), ["07.npy is", "times as faint as usual", "scaled differently? Left out."], [7]),
+        (changed(7, lambda x: x * 0), ["07.npy is constant (0 everywhere). Left out."], [7]),
         (changed(7, lambda _: GOOD[9]), ["the same as an earlier sample (as ", "and left out."], [9]),
-        (changed(7, RANDOM.permutation), ["07.npy is like noise", "unlike in the others"], []),
+        (changed(7, RANDOM.permutation), ["07.npy is like noise", "unlike in the others. Left out."], [7]),
         (RANDOM.uniform(-1, 1, GOOD.shape).astype(np.float32), ["all 40 samples look like noise"], []),
     ],
 )
@@ -83,6 +83,15 @@ def test_states_have_no_neighbors(tmp_path: Path) -> None:
 def test_samples_without_content_are_useless(tmp_path: Path) -> None:
     found, _ = seen(tmp_path, np.zeros_like(GOOD[:3]))
     assert found.useless == "Input 'x': all 3 samples are 0 everywhere, so ranges measured on them say nothing."
+
+
+@pytest.mark.parametrize("noisy", [3, 12])
+def test_many_samples_like_noise_are_only_named(noisy: int, tmp_path: Path) -> None:
+    samples = GOOD.copy()
+    samples[:noisy] = RANDOM.permuted(samples[:noisy], axis=1)
+    found, names = seen(tmp_path, samples)
+    assert (found.left_out, len(names)) == ((), 40)
+    assert "like noise" in " ".join(found.remarks)
 
 
 @pytest.mark.parametrize("loud", [3, 12])
