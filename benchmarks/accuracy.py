@@ -1,7 +1,9 @@
 """int8 accuracy against the float network, row by row, beside what the vendor's compiler reaches.
 
 `python benchmarks/accuracy.py --model-data DIR [--chip NAME] [ROW ...]`: calibration with default options on the
-calibration data, measured on the evaluation data; SQNR in dB before the final Softmax and of the worst output.
+calibration data, measured on the evaluation data; SQNR in dB before the final Softmax and of the worst output. With
+`--draws N` each row is calibrated on N draws of four fifths of its calibration data, and means and deviations are
+printed: which samples tune is chance, so a change is judged by means.
 """
 
 from __future__ import annotations
@@ -11,6 +13,8 @@ import json
 import math
 import sys
 import tempfile
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -40,6 +44,28 @@ def exact_values(name: str, module: Any, data: Path, cache: Path | None) -> list
     return values
 
 
+def _given(samples: list[Any], _: Path) -> list[Any]:
+    return samples
+
+
+def print_draws(
+    name: str, arguments: argparse.Namespace, module: Any, single: Any, exact: list[dict[str, Any]], folder: Path
+) -> None:
+    """Mean and deviation of score, agreement, and both ratios over draws of the calibration data."""
+    row, data = ROWS[name], arguments.model_data / "data"
+    samples, found = row.calibration(data), list[tuple[float, ...]]()
+    for draw in range(arguments.draws):
+        places: list[int] = np.random.default_rng(draw).permutation(len(samples)).tolist()
+        chosen = [samples[place] for place in places[: len(places) * 4 // 5]]
+        drawn = replace(row, calibration=partial(_given, chosen))
+        table = calibrate(drawn, single.clone(), arguments.model_data, folder, arguments.method, arguments.options)
+        got = measure(row, module, exact, lower(module, arguments.chip, table), data)
+        found.append((got.score, got.agree, got.logits_db, min(got.output_db.values())))
+    words = ("score", "agree", "logits", "output")
+    columns = zip(words, np.mean(found, 0), np.std(found, 0), strict=True)
+    print(f"{name:14}" + ", ".join(f"{word} {mean:.4g} (deviation {spread:.2g})" for word, mean, spread in columns))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("rows", nargs="*", metavar="ROW", help=f"of {', '.join(ROWS)}; all of them when left out")
@@ -47,6 +73,7 @@ def main() -> None:
     parser.add_argument("--chip", default="bm1684x")
     parser.add_argument("--method", default="kld")
     parser.add_argument("--options", type=json.loads, default={}, help="further options of calibrate, as JSON")
+    parser.add_argument("--draws", type=int, default=0, metavar="N", help="calibrate on N draws, and print means")
     parser.add_argument("--cache", type=Path, help="folder that keeps the float results")
     arguments = parser.parse_args()
     heads = zip(
@@ -59,8 +86,11 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder, one_blas_thread():
             module = load(row, arguments.model_data, row.batch)
             exact = exact_values(name, module, arguments.model_data / "data", arguments.cache)
-            start = perf_counter()
             single = load(row, arguments.model_data)
+            if arguments.draws:
+                print_draws(name, arguments, module, single, exact, Path(folder))
+                continue
+            start = perf_counter()
             table = calibrate(row, single, arguments.model_data, Path(folder), arguments.method, arguments.options)
             seconds = perf_counter() - start
             got = measure(row, module, exact, lower(module, arguments.chip, table), arguments.model_data / "data")
@@ -75,7 +105,8 @@ def main() -> None:
         )
         if len(got.output_db) > 1:
             print("    " + " ".join(f"{db:.1f}" for db in got.output_db.values()))
-    print(f"mean gain over the vendor's compiler: {np.mean(gains):+.2f} dB over {len(gains)} values")
+    if not arguments.draws:
+        print(f"mean gain over the vendor's compiler: {np.mean(gains):+.2f} dB over {len(gains)} values")
 
 
 if __name__ == "__main__":
