@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from tpuc.api import Engine, IllegalCommand
+from tpuc.api import Engine, IllegalCommand, Instruction
 from tpuc_bm1684x import isa
 from tpuc_bm1684x.isa.stream import decode_fields
 from tpuc_bm1684x.isa.tables import identify
@@ -73,6 +74,13 @@ def _is_known_to_differ(case: Case) -> bool:
             return False
 
 
+def _varied(instructions: Sequence[Instruction], seed: int) -> Sequence[Instruction]:
+    """The instructions; every other product of floats with what only this generation has."""
+    *before, last = instructions
+    is_float = isinstance(last, isa.MatMul) and not last.is_integer
+    return [*before, replace(last, relu=True)] if is_float and seed % 2 else instructions
+
+
 def _compare(name: str, oracle: Any, count: int, *, edges: bool) -> None:
     machine, compared = Machine(0, CV186X), 0
     machine.tagged[ACTIVATIONS] = np.zeros(DDR_BYTES, np.uint8)
@@ -81,7 +89,7 @@ def _compare(name: str, oracle: Any, count: int, *, edges: bool) -> None:
         if _is_known_to_differ(case):
             continue
         try:
-            instructions = moved(case.instruction)
+            instructions = _varied(moved(case.instruction), seed)
             for one in instructions:
                 one.check()
             codes = [one.encode(1, 0) for one in instructions]

@@ -54,9 +54,11 @@ def _network(path: Path) -> None:
     path.write_bytes(model.SerializeToString())
 
 
-def _vendor(tool: str, *arguments: str, cwd: Path) -> None:
+def vendor(tool: str, *arguments: str, cwd: Path, **options: str) -> None:
+    """Run a tool of the vendor's in a folder."""
     environment = {**os.environ, "PATH": f"{PEER / 'bin'}{os.pathsep}{os.environ['PATH']}"}
-    command = [str(PEER / "bin" / tool), *arguments]
+    words = [word for key, value in options.items() for word in (f"--{key}" if len(key) > 1 else f"-{key}", value)]
+    command = [str(PEER / "bin" / tool), *arguments, *words]
     done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, (done.stdout + done.stderr)[-2000:]
 
@@ -66,21 +68,11 @@ def folder(oracle_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The network in the vendor's own form, with the ranges of its values."""
     folder = tmp_path_factory.mktemp("vendor")
     _network(folder / "small.onnx")
-    shapes = ("--input_shapes", "[[1,3,16,16]]")
-    _vendor(
-        "model_transform",
-        "--model_name",
-        "small",
-        "--model_def",
-        "small.onnx",
-        *shapes,
-        "--mlir",
-        "small.mlir",
-        cwd=folder,
-    )
+    words = {"model_name": "small", "model_def": "small.onnx", "input_shapes": "[[1,3,16,16]]", "mlir": "small.mlir"}
+    vendor("model_transform", **words, cwd=folder)
     (folder / "data").mkdir()
     np.savez(folder / "data" / "0.npz", x=_sample())
-    _vendor("run_calibration", "small.mlir", "--dataset", "data", "--input_num", "1", "-o", "table", cwd=folder)
+    vendor("run_calibration", "small.mlir", dataset="data", input_num="1", o="table", cwd=folder)
     return folder
 
 
@@ -94,7 +86,7 @@ def test_commands_encode_to_the_same_bytes(chip: str, mode: str, cores: int, fol
     options = {"mlir": "small.mlir", "quantize": mode, "chip": chip, "num_core": str(cores), "model": name}
     if mode == "INT8":
         options["calibration_table"] = "table"
-    _vendor("model_deploy", *(word for key, value in options.items() for word in (f"--{key}", value)), cwd=folder)
+    vendor("model_deploy", **options, cwd=folder)
     data = (folder / name).read_bytes()
     target = TARGETS[chip]
     model = BModel.from_bytes(data, target.file_chip)
@@ -123,7 +115,7 @@ def test_the_vendors_4_bit_file_reads_memory_that_nothing_wrote(folder: Path) ->
     """Values of 4 bits, one in each lane, are stored as 12 bytes of each lane."""
     options = {"mlir": "small.mlir", "quantize": "INT4", "chip": "bm1688", "calibration_table": "table"}
     options |= {"tolerance": "0.0,0.0", "model": "int4.bmodel"}
-    _vendor("model_deploy", *(word for key, value in options.items() for word in (f"--{key}", value)), cwd=folder)
+    vendor("model_deploy", **options, cwd=folder)
     simulator = simulator_of(BM1688)(BModel.from_bytes((folder / "int4.bmodel").read_bytes(), BM1688.file_chip))
     sentence = (
         r"DMA command 4 \(dma\.copy\) reads lmem 0x[0-9a-f]+\.\.0x[0-9a-f]+, lanes 0\.\.23, but nothing has written"

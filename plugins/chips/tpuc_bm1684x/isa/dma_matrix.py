@@ -150,7 +150,11 @@ class LinearCopy(DmaInstruction):
     table_name = "DMA_general"
     stem = "dma.linear"
     encoding = Encoding(
-        ADDRESSES, ELEMENT_TYPE, Number("count", "move_length"), MASK, Ignored("stride_enable", "nchw_copy")
+        ADDRESSES,
+        ELEMENT_TYPE,
+        Number("count", "move_length"),
+        MASK,
+        Ignored("stride_enable", "nchw_copy", "constant_value"),
     )
 
     source: int

@@ -34,7 +34,7 @@ class Requantizing(ComputeInstruction):
     """The address of records {multiplier, shift and zero point} per channel, compact; None: one record, in registers.
     """
     relu: bool = False
-    """Negative sums that `requantizes` become 0 before."""
+    """Negative sums become 0, before `requantizes`."""
     rounding: Rounding = Rounding.HALF_UP
 
     @property

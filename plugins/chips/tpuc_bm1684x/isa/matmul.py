@@ -86,6 +86,7 @@ class MatMul(Requantizing):
             Ignored("opd2_n_str"),
             When(lambda product: product.bias is None, Ignored("opd2_sign")),
         ),
+        When(lambda product: states_operands(product) and not product.is_integer, flag("relu", "relu")),
         When(states_operands, _BIAS, otherwise=[When(lambda product: product.is_integer, _ZERO_POINT), _UNUSED]),
     )
 
@@ -194,11 +195,18 @@ class MatMul(Requantizing):
             old = np.broadcast_to(row, (self.rows, self.columns)) if old is None else _both(old, row)
         if self.left.dtype.is_float:
             value = aligned_matmul(first, second, old, self.result.dtype.numpy, self.target.packing[2])
+            value = _positive(value) if self.relu else value
         else:
             value = exact_matmul(first, second, 383)
             value = value if old is None else value + old
             value = fused.fused(machine, self, value, self.result.dtype) if self.requantizes else value
         machine.store(self.result, self._result_dims(), value[None, :, None, :])
+
+
+@np.errstate(all="ignore")
+def _positive(value: Array) -> Array:
+    """The values above zero; others, and what is no number, become 0."""
+    return np.where(value > 0, value, value.dtype.type(0))
 
 
 @np.errstate(all="ignore")
