@@ -1,4 +1,4 @@
-"""Architectures of 2024 to 2026, in today's exporter only, and networks for time series and for key points."""
+"""Architectures of 2024 to 2026, by today's exporter where it can, and networks for time series and for key points."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from benchmarks.architectures.classification import ATTENTION, CONVOLUTION
 from benchmarks.architectures.detection import DETECTION_FAMILY
-from benchmarks.architectures.row import DYNAMO, Architecture, Input, image, mask, tokens
+from benchmarks.architectures.row import DYNAMO, LEGACY, Architecture, Input, image, mask, tokens
 from benchmarks.architectures.text import BERT, DECODER, ENCODER, LLAMA
 
 SERIES, POINTS, AUDIO_FAMILY = "time series", "key points", "audio"
@@ -48,10 +48,16 @@ def timm(name: str, family: str, side: int, model: str = "", **options: Any) -> 
 
 
 def transformers(
-    name: str, family: str, function: str, *inputs: Input, keeps: tuple[int, ...] = (0,), **options: Any
+    name: str,
+    family: str,
+    function: str,
+    *inputs: Input,
+    keeps: tuple[int, ...] = (0,),
+    exporters: tuple[str, ...] = DYNAMO,
+    **options: Any,
 ) -> Architecture:
     """A network of transformers."""
-    return Architecture(name, family, "transformers", function, inputs, options, keeps, DYNAMO)
+    return Architecture(name, family, "transformers", function, inputs, options, keeps, exporters)
 
 
 def decoder(name: str, function: str, **options: Any) -> Architecture:
@@ -68,7 +74,6 @@ NEWER: tuple[Architecture, ...] = (
          is_downsample_block=(None, True, True), transition_compression_ratio=0.5, block_type=("Block",) * 3),
     timm("convnext_zepto_rms", CONVOLUTION, 64),
     timm("ghostnetv3_050", CONVOLUTION, 64),
-    timm("vit_small_patch16_dinov3", ATTENTION, 64, img_size=64, embed_dim=48, depth=2, num_heads=4),
     timm("mobilenetv4_conv_small_050", CONVOLUTION, 64),
     transformers("dinov3_vit", ATTENTION, "DINOv3ViTModel", PIXELS, **VIT),
     transformers("dinov2_registers", ATTENTION, "Dinov2WithRegistersModel", PIXELS, **VIT),
@@ -77,9 +82,12 @@ NEWER: tuple[Architecture, ...] = (
                  backbone_config={"model_type": "vitpose_backbone", "hidden_size": 48, "num_hidden_layers": 2,
                                   "num_attention_heads": 4, "image_size": [64, 64], "patch_size": [16, 16],
                                   "out_indices": [2]}),
-    transformers("rt_detr_v2", DETECTION_FAMILY, "RTDetrV2ForObjectDetection", PIXELS, keeps=(0, 1), **DETR),
-    transformers("d_fine", DETECTION_FAMILY, "DFineForObjectDetection", PIXELS, keeps=(0, 1), **DETR),
-    transformers("modernbert_decoder", DECODER, "ModernBertDecoderForCausalLM", tokens(), use_cache=False, **BERT),
+    transformers("rt_detr_v2", DETECTION_FAMILY, "RTDetrV2ForObjectDetection", PIXELS, keeps=(0, 1),
+                 exporters=LEGACY, **DETR),
+    transformers("d_fine", DETECTION_FAMILY, "DFineForObjectDetection", PIXELS, keeps=(0, 1),
+                 exporters=LEGACY, **DETR),
+    transformers("modernbert_decoder", DECODER, "ModernBertDecoderForCausalLM", tokens(), use_cache=False, **BERT,
+                 pad_token_id=0),
     transformers("roformer", ENCODER, "RoFormerModel", tokens(), mask(), **BERT),
     transformers("convbert", ENCODER, "ConvBertModel", tokens(), mask(), **{**BERT, "embedding_size": 32}),
     transformers("esm", ENCODER, "EsmModel", tokens(), mask(), **BERT, position_embedding_type="rotary", pad_token_id=1,
@@ -95,8 +103,6 @@ NEWER: tuple[Architecture, ...] = (
     decoder("cohere", "CohereForCausalLM"),
     decoder("starcoder2", "Starcoder2ForCausalLM"),
     decoder("lfm2", "Lfm2ForCausalLM", layer_types=["conv", "full_attention"]),
-    decoder("qwen2_moe", "Qwen2MoeForCausalLM", moe_intermediate_size=32, shared_expert_intermediate_size=32,
-            num_experts=4, num_experts_per_tok=2, decoder_sparse_step=1),
     transformers("patchtst", SERIES, "PatchTSTForPrediction", Input("past_values", (1, 32, 3)), num_input_channels=3,
                  context_length=32, patch_length=8, patch_stride=8, d_model=32, num_hidden_layers=2,
                  num_attention_heads=4, ffn_dim=64, prediction_length=8),

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-BOTH, DYNAMO = ("dynamo", "legacy"), ("dynamo",)
+BOTH, DYNAMO, LEGACY = ("dynamo", "legacy"), ("dynamo",), ("legacy",)
 
 
 @dataclass(frozen=True)
