@@ -19,7 +19,7 @@ from tests.passes.graphs import Network
 GOOD = np.random.default_rng(3).uniform(1, 2, (80, 1, 3, 4, 4)).astype(np.float32)
 """Enough samples for statistics to be written before the last ones are seen."""
 BAD = GOOD.copy()
-BAD[-1] = -1
+BAD[-1] = -GOOD[-1]
 """The last sample has no logarithm."""
 
 
