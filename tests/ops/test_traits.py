@@ -21,6 +21,7 @@ TABLES: Mapping[type, str] = {
     t.Concatenates: "Concat",
     t.Differentiable: "Add AvgPool Conv Deconv MatMul MaxPool Mul PRelu Reduce Relu Scale Softmax Sub",
     t.ExtractsFeatures: "AvgPool Conv Deconv Interp LSTM MatMul MaxPool Upsample",
+    t.FallsThenRises: "GELU HardSwish Mish SiLU",
     t.Homogeneous: "AvgPool LeakyRelu MaxPool PRelu Relu",
     t.KeepsGrid: f"{MOVES} MaxPool Pad Relu",
     t.KeepsRange: f"{MOVES} Abs LeakyRelu MaxConst MaxPool MinConst PRelu Pad Relu",
