@@ -109,10 +109,10 @@ def test_a_small_head_is_found() -> None:
     assert _kinds(head.before) == ["LayerNorm", "MaxPool", "Reshape"]
 
 
-@each(("classes", "size"), [(4000, 21), (11, 3)])
-def test_a_large_head_is_not(classes: int, size: int) -> None:
-    """One with most of the filters, and one with many of the elements."""
-    head = small_head(classifier(classes=classes, size=size))
+@each(("channels", "classes", "size"), [(37, 4000, 21), (37, 11, 3), (600, 500, 21)])
+def test_a_large_head_is_not(channels: int, classes: int, size: int) -> None:
+    """One with most of the filters, one with many of the elements, and one with many filters of its own."""
+    head = small_head(classifier(1, channels, classes, size))
     assert not head.products
     assert not head.before
 
