@@ -77,7 +77,7 @@ def _bits(arrays: Mapping[str, NDArray[Any]]) -> dict[str, bytes]:
 
 @each(
     ("channels", "rows", "batch", "last", "mode"),
-    [pytest.param(*case, marks=[pytest.mark.slow] if number % 9 else []) for number, case in enumerate(CASES)],
+    [pytest.param(*case, marks=[pytest.mark.slow] if number % 21 else []) for number, case in enumerate(CASES)],
 )
 def test_two_cores_give_the_bits_of_one(
     channels: tuple[int, ...], rows: int, batch: int, last: bool, mode: str, tmp_path: Path
