@@ -48,7 +48,9 @@ _MOST_CHANNELS = 128
 """Folded channels of an input or result: further ones take as long as the rows that they replace."""
 
 _LOADED_BYTES = 54
-"""Bytes that a cycle loads from DDR."""
+"""Bytes that a cycle loads from DDR, for estimates: 58 GB/s, by the vendor's clock of BM1684X (README of the chip)."""
+_WORTH_PERCENT = 90
+"""Of the cycles without folding that it takes at most, since estimates leave out what surrounds the products."""
 _CERTAIN = 32
 """Saved cycles per cycle of larger filters' load from which planning does not also try the kernel without folding."""
 
@@ -193,7 +195,7 @@ def best_fold(product: Product, item: int, result_item: int, target: Target) -> 
             cycles = images * cycles + load
             if best is None or cycles < best.cycles:
                 best = replace(fold, cycles=cycles, load=load)
-    return best if best is not None and best.cycles * 10 < plain * 9 else None
+    return best if best is not None and best.cycles * 100 < plain * _WORTH_PERCENT else None
 
 
 class FoldedRowsKernel(ProductKernel):
