@@ -126,6 +126,35 @@ def test_one_large_output_makes_all_heads_large() -> None:
     assert not small_head(module).products
 
 
+def _with_attention(rows: int, classes: int) -> Module:
+    """A product of computed operands, as many elements as it has, and pooled features behind it."""
+    net = Network(1, 3, rows, 64)
+    x = net.op(top.Conv(kernel_shape=(1, 1)), net.input, net.weight(3, 3, 1, 1), net.none)
+    turned = net.op(top.Permute(order=(0, 1, 3, 2)), x)
+    x = net.op(top.MatMul(), net.op(top.MatMul(), x, turned, net.none), x, net.none)
+    pooled = net.op(top.Reshape(shape=(1, 3)), net.op(top.AvgPool(kernel_shape=(rows, 64)), x))
+    return net.finish(net.op(top.MatMul(), pooled, net.weight(3, classes), net.none))
+
+
+@each("rows", [64, 200])
+def test_computed_operands_are_no_filters(rows: int) -> None:
+    """The network has 9 elements of filters before its last product: 2 classes have 40 % of all."""
+    assert not small_head(_with_attention(rows, 2)).products
+    assert small_head(_with_attention(rows, 1)).products
+
+
+@each(("rows", "found"), [(3, True), (200, False)])
+def test_a_product_of_two_values_may_be_a_head(rows: int, found: bool) -> None:
+    """It counts what it reads of both, as where features of pictures are compared with those of texts."""
+    net = Network(1, 3, 33, 33)
+    x = net.op(top.Conv(kernel_shape=(3, 3), pads=(1, 1, 1, 1)), net.input, net.weight(16, 3, 3, 3), net.none)
+    pooled = net.op(top.Reshape(shape=(1, 16)), net.op(top.AvgPool(kernel_shape=(33, 33)), x))
+    others = net.op(top.Slice(offset=(0, 0, 0, 0), steps=(1, 1, 1, 1), ends=(1, 16, rows, 1)), x)
+    others = net.op(top.Reshape(shape=(16, -1)), others)
+    module = net.finish(net.op(top.MatMul(), pooled, others, net.none))
+    assert bool(small_head(module).products) is found
+
+
 def _lowered(module: Module, chip: str, mode: str, table: CalibrationTable) -> tuple[Module, Mapping[str, str]]:
     session = Session(chip=chip, quantize=mode)
     context = session.context({CALIBRATION_TABLE: table}, mode)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tpuc.api import Module, Operation
+from tpuc.api import Module, Operation, Value
 from tpuc_ops.quantized import Product
 from tpuc_ops.top.pool import Pool
 from tpuc_ops.traits import ExtractsFeatures, StridedView, states
@@ -39,12 +40,13 @@ class SmallHead:
 
 def small_head(module: Module) -> SmallHead:
     """The products without another one behind them, if all of them read and write few elements and have few filters:
-    those that classify pooled features. The ops before them have few results, or only move elements.
+    those that classify pooled features. A computed operand is no filter. The ops before them have few results, or
+    only move elements.
     """
     operations = [one for one in module.main.operations if one.operands and one.results]
     pools = {one for one in operations if isinstance(one.op, Pool)}
     most_moved = OUTPUTS.most_moved * sum(one.result.tensor.size for one in operations)
-    filters = {one: one.operands[1].tensor.size for one in operations if isinstance(one.op, Product)}
+    filters = {one: _size(one.operands[1:2], constant=True) for one in operations if isinstance(one.op, Product)}
     behind, products, before = set[Operation](), set[Operation](), set[Operation]()
     for operation in reversed(operations):
         users = {user for result in operation.results for user in result.users if user.results}
@@ -52,7 +54,7 @@ def small_head(module: Module) -> SmallHead:
         if users <= behind and not extracts:
             behind.add(operation)
         elif users <= behind:
-            if operation not in filters or size + operation.operands[0].tensor.size > most_moved:
+            if operation not in filters or size + _size(operation.operands[:2], constant=False) > most_moved:
                 return SmallHead()
             products.add(operation)
         elif users <= products | before and (not extracts or operation in pools):
@@ -60,3 +62,8 @@ def small_head(module: Module) -> SmallHead:
     own = sum(filters[one] for one in products)
     is_small = own <= min(HEADS.most_elements, HEADS.most_filters * sum(filters.values()))
     return SmallHead(frozenset(products), frozenset(before)) if is_small else SmallHead()
+
+
+def _size(operands: Sequence[Value], *, constant: bool) -> int:
+    """The number of elements of constant or of computed operands."""
+    return sum(one.tensor.size for one in operands if one.is_constant == constant)
