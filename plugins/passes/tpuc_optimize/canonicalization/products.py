@@ -134,7 +134,7 @@ class PartsOfProduct(Pattern):
         found = _parts_of(operation)
         if matrix is None or bias is None or found is None or not isinstance(op, top.MatMul):
             return False
-        if _has_learned_scale(operation):
+        if has_learned_scale(operation):
             return False
         shape, order, slices = found
         axis = operation.result.tensor.rank - 1
@@ -160,7 +160,8 @@ class PartsOfProduct(Pattern):
         return True
 
 
-def _has_learned_scale(product: Operation) -> bool:
+def has_learned_scale(product: Operation) -> bool:
+    """True if training chose the scale of its filters."""
     weight = product.operands[1].defining
     return weight is not None and isinstance(weight.op, top.Weight) and weight.op.scale is not None
 
