@@ -276,7 +276,8 @@ Networks: {networks}.
 REMOVED = """
 ## Removed
 
-Options that another one says as well are merged with it; a proposer or constant without effect is gone.
+Options that another one says as well are merged with it; a proposer or constant without effect is gone. These rows are
+compared with calibration as it was before the removal.
 """
 
 
@@ -286,7 +287,7 @@ def page(results: Mapping[str, Any]) -> str:
     there = {*constants(), *(f"{PROPOSER}{name}" for name in proposers())}
     kept, removed = (
         [
-            _row(constant, entry["value"], word, figures, today)
+            _row(constant, entry["value"], word, figures, entry.get("today", today))
             for constant, entry in sorted(results["constants"].items())
             for word, figures in sorted(entry["forms"].items())
             if figures is not None and (constant in there) == is_there
