@@ -203,7 +203,7 @@ def child(arguments: Sequence[str]) -> None:
 
     file, name, *steps = arguments
     row = next(row for row in ARCHITECTURES if row.name == name)
-    for step, result in measure(Path(file), row.inputs, steps, MEMORY_BYTES, SECONDS):
+    for step, result in measure(Path(file), row, steps, MEMORY_BYTES, SECONDS):
         print(json.dumps({"step": step, **result}), flush=True)
 
 

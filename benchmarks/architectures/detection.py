@@ -33,8 +33,8 @@ DETECTION: tuple[Architecture, ...] = (
     ),
     transformers(
         "rt_detr", DETECTION_FAMILY, "RTDetrForObjectDetection", image(64, name="pixel_values"), keeps=(0, 1),
-        d_model=32, encoder_hidden_dim=32, encoder_in_channels=[32, 48, 64], encoder_ffn_dim=64, decoder_ffn_dim=64,
-        decoder_layers=2, num_queries=20, encoder_attention_heads=4, decoder_attention_heads=4,
+        selects=True, d_model=32, encoder_hidden_dim=32, encoder_in_channels=[32, 48, 64], encoder_ffn_dim=64,
+        decoder_ffn_dim=64, decoder_layers=2, num_queries=20, encoder_attention_heads=4, decoder_attention_heads=4,
         decoder_in_channels=[32, 32, 32], eval_size=None, anchor_image_size=None,
         backbone_config={"model_type": "rt_detr_resnet", "embedding_size": 16, "hidden_sizes": [16, 32, 48, 64],
                          "depths": [1, 1, 1, 1], "layer_type": "basic", "out_features": ["stage2", "stage3", "stage4"]},

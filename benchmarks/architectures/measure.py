@@ -7,7 +7,7 @@ import resource
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from tpuc.errors import TpucError
 from tpuc_driver.session.compare import compare, tolerance_of
 from tpuc_driver.similarity import similarity
 
-from benchmarks.architectures.row import Input
+from benchmarks.architectures.row import Architecture
 
 SAMPLES = 4
 """For int8, of which the first one is compared: enough to see that a network compiles, not how exact it can be."""
@@ -30,13 +30,13 @@ Arrays = Mapping[str, np.ndarray]
 
 
 def measure(
-    file: Path, inputs: Sequence[Input], steps: Sequence[str], memory: int, seconds_limit: int
+    file: Path, row: Architecture, steps: Sequence[str], memory: int, seconds_limit: int
 ) -> Iterator[tuple[str, Result]]:
     """The results of the steps: `import`, or a chip and a mode."""
     warnings.simplefilter("ignore")
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     limit_seconds(seconds_limit)
-    samples = [{one.name: one.array(seed) for one in inputs} for seed in range(SAMPLES)]
+    samples = [{one.name: one.array(seed) for one in row.inputs} for seed in range(SAMPLES)]
     settings = onnxruntime.SessionOptions()
     settings.intra_op_num_threads = settings.inter_op_num_threads = 1
     settings.log_severity_level = 4
@@ -44,6 +44,10 @@ def measure(
     names = {one.name for one in engine.get_inputs()}
     samples = [{name: array for name, array in sample.items() if name in names} for sample in samples]
     wanted = dict(zip([one.name for one in engine.get_outputs()], engine.run(None, samples[0]), strict=True))
+
+    def ordered(found: Arrays) -> Arrays:
+        return matched(found, wanted) if row.selects else found
+
     start = time.process_time()
     try:
         network = tpuc.load(file)
@@ -52,7 +56,10 @@ def measure(
         return
     seconds = time.process_time() - start
     if "import" in steps:
-        yield "import", {**compared(lambda: network.run(samples[0]), wanted, "f32"), "seconds": round(seconds, 2)}
+        yield (
+            "import",
+            {**compared(lambda: ordered(network.run(samples[0])), wanted, "f32"), "seconds": round(seconds, 2)},
+        )
     table = ""
     with tempfile.TemporaryDirectory() as folder:
         for step in steps:
@@ -69,7 +76,7 @@ def measure(
                 table = ""
                 yield step, failure(error)
                 continue
-            yield step, compiled(network, chip, mode, table, samples[0], wanted)
+            yield step, compiled(network, chip, mode, table, samples[0], wanted, ordered)
 
 
 def limit_seconds(limit: int) -> None:
@@ -78,20 +85,52 @@ def limit_seconds(limit: int) -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time()) + limit, hard))
 
 
-def compiled(network: tpuc.Network, chip: str, mode: str, table: str, inputs: Arrays, wanted: Arrays) -> Result:
+def matched(found: Arrays, wanted: Arrays) -> Arrays:
+    """The rows of all outputs together, nearest pairs first, at the places of their partners; each row has one. Scores
+    closer than the rounding of a mode permute selected queries, which changes no query.
+    """
+    ours, theirs = (
+        np.concatenate([np.asarray(arrays[name])[0].astype(np.float64) for name in wanted], axis=1)
+        for arrays in (found, wanted)
+    )
+    distance = np.square(theirs[:, None] - ours[None]).sum(-1)
+    order = np.empty(len(theirs), int)
+    for _ in order:
+        place, partner = np.unravel_index(distance.argmin(), distance.shape)
+        order[place] = partner
+        distance[place], distance[:, partner] = np.inf, np.inf
+    return {name: np.asarray(found[name])[:, order] for name in wanted}
+
+
+def compiled(
+    network: tpuc.Network,
+    chip: str,
+    mode: str,
+    table: str,
+    inputs: Arrays,
+    wanted: Arrays,
+    ordered: Callable[[Arrays], Arrays],
+) -> Result:
     """The result on a chip, without options if that goes."""
-    first = _compiled(network, chip, mode, table, inputs, wanted, {})
+    first = _compiled(network, chip, mode, table, inputs, wanted, ordered, {})
     if first["result"] != "refused":
         return first
     for words, options in OPTIONS.items():
-        other = _compiled(network, chip, mode, table, inputs, wanted, options)
+        other = _compiled(network, chip, mode, table, inputs, wanted, ordered, options)
         if other["result"] not in ("refused", "failed"):
             return {**other, "option": words, "why": first["why"]}
     return first
 
 
 def _compiled(
-    network: tpuc.Network, chip: str, mode: str, table: str, inputs: Arrays, wanted: Arrays, options: Mapping[str, Any]
+    network: tpuc.Network,
+    chip: str,
+    mode: str,
+    table: str,
+    inputs: Arrays,
+    wanted: Arrays,
+    ordered: Callable[[Arrays], Arrays],
+    options: Mapping[str, Any],
 ) -> Result:
     start = time.process_time()
     try:
@@ -107,7 +146,7 @@ def _compiled(
         told |= {"cycles": report.cycles}
         if report.host_functions:
             told |= {"host": sorted({time.function for time in report.host_functions})}
-    return {**compared(lambda: made.run(inputs), wanted, mode), **told}
+    return {**compared(lambda: ordered(made.run(inputs)), wanted, mode), **told}
 
 
 def compared(run: Any, wanted: Arrays, mode: str, near: tuple[float, float] | None = None) -> Result:

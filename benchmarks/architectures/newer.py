@@ -54,10 +54,11 @@ def transformers(
     *inputs: Input,
     keeps: tuple[int, ...] = (0,),
     exporters: tuple[str, ...] = DYNAMO,
+    selects: bool = False,
     **options: Any,
 ) -> Architecture:
     """A network of transformers."""
-    return Architecture(name, family, "transformers", function, inputs, options, keeps, exporters)
+    return Architecture(name, family, "transformers", function, inputs, options, keeps, exporters, selects)
 
 
 def decoder(name: str, function: str, **options: Any) -> Architecture:
@@ -83,9 +84,9 @@ NEWER: tuple[Architecture, ...] = (
                                   "num_attention_heads": 4, "image_size": [64, 64], "patch_size": [16, 16],
                                   "out_indices": [2]}),
     transformers("rt_detr_v2", DETECTION_FAMILY, "RTDetrV2ForObjectDetection", PIXELS, keeps=(0, 1),
-                 exporters=LEGACY, **DETR),
+                 exporters=LEGACY, selects=True, **DETR),
     transformers("d_fine", DETECTION_FAMILY, "DFineForObjectDetection", PIXELS, keeps=(0, 1),
-                 exporters=LEGACY, **DETR),
+                 exporters=LEGACY, selects=True, **DETR),
     transformers("modernbert_decoder", DECODER, "ModernBertDecoderForCausalLM", tokens(), use_cache=False, **BERT,
                  pad_token_id=0),
     transformers("roformer", ENCODER, "RoFormerModel", tokens(), mask(), **BERT),

@@ -36,7 +36,7 @@ class Architecture:
     the graph is what matters.
 
     `keeps` are the places or names of the outputs to keep; `exporters` leaves out what the package cannot be exported
-    by.
+    by. `selects`: the rows of the outputs are queries in the order of their scores.
     """
 
     name: str
@@ -47,6 +47,7 @@ class Architecture:
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
     keeps: tuple[int, ...] | None = None
     exporters: tuple[str, ...] = BOTH
+    selects: bool = False
 
 
 def image(side: int, channels: int = 3, name: str = "pixels") -> Input:
@@ -83,10 +84,11 @@ def transformers(
     *inputs: Input,
     keeps: tuple[int, ...] = (0,),
     exporters: tuple[str, ...] = BOTH,
+    selects: bool = False,
     **options: Any,
 ) -> Architecture:
     """A network of transformers: the class and its configuration."""
-    return Architecture(name, family, "transformers", function, inputs, options, keeps, exporters)
+    return Architecture(name, family, "transformers", function, inputs, options, keeps, exporters, selects)
 
 
 def ultralytics(name: str, family: str = "detection", side: int = 64) -> Architecture:

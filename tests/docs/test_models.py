@@ -7,10 +7,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from benchmarks import exports
 from benchmarks.architectures import ARCHITECTURES
+from benchmarks.architectures.measure import matched
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
@@ -80,3 +82,13 @@ def test_a_result_is_kept_in_the_order_of_the_table(tmp_path: Path) -> None:
         f"{first.name} dynamo",
         f"{second.name} dynamo",
     ]
+
+
+def test_selected_rows_are_matched_one_to_one_over_all_outputs() -> None:
+    logits, boxes = np.array([[[1.0], [1.0], [3.0]]]), np.array([[[0.1, 0.2], [0.7, 0.8], [0.5, 0.5]]])
+    wanted = {"logits": logits, "boxes": boxes}
+    moved = {name: array[:, [2, 0, 1]] + 0.01 for name, array in wanted.items()}
+    for name, array in matched(moved, wanted).items():
+        assert np.allclose(array, wanted[name] + 0.01)
+    scores, missed = np.array([[[0.0], [1.0]]]), np.array([[[5.0], [0.4]]])
+    assert matched({"scores": missed}, {"scores": scores})["scores"].ravel().tolist() == [0.4, 5.0]
