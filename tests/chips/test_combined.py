@@ -17,7 +17,7 @@ from tests.families import each
 from tests.frontends.onnx.networks import network, node
 
 SUFFIXES = {"bm1684x": ".bmodel", "cv183x": ".cvimodel"}
-SMALL, LARGE = ((1, 3, 8, 8),), ((4, 3, 16, 16),)
+SMALL, LARGE = ((1, 3, 8, 8),), ((4, 3, 8, 8),)  # planes of one size: filters may be folded by rows
 CHIPS = [pytest.param(name, marks=pytest.mark.chip(name)) for name in SUFFIXES]
 
 
@@ -95,16 +95,17 @@ def test_one_network_for_several_shapes_has_its_weights_once(chip: str, tmp_path
     one, both = tmp_path / f"one{suffix}", tmp_path / f"both{suffix}"
     reports = session.compile_shapes(net, both, [SMALL, LARGE], calibration_table=table)
     assert [report.inputs[0].shape for report in reports] == [SMALL[0], LARGE[0]]
+    apart = 0
     for shapes in (SMALL, LARGE):
         session.compile(net, one, calibration_table=table, input_shapes=shapes)
+        apart += one.stat().st_size
         np.save(tmp_path / "x.npy", values(shapes[0]))
         wanted, got = (session.run(path, [tmp_path / "x.npy"]) for path in (one, both))
         assert wanted.keys() == got.keys()
         for name, array in got.items():
             assert np.array_equal(array, wanted[name])
     assert {entry.shapes for entry in session.opened(both).entries} == {SMALL, LARGE}
-    alone = session.open(one)[1].memory
-    assert both.stat().st_size < alone["file"] + alone["weights"]
+    assert both.stat().st_size < apart - 0.8 * session.open(one)[1].memory["weights"]
     for path in extract(session.opened(both), tmp_path / "apart"):
         session.open(path)[1].check()
 

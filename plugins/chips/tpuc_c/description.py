@@ -19,7 +19,7 @@ DESCRIPTION = "metadata.json"
 VERSION = 1
 IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,95}")
 FILE_NAME = re.compile(
-    r"(?:zephyr/|src/|extras/|(?:examples|samples)/[A-Za-z0-9_]{1,24}/(?:src/|main/)?)?[A-Za-z0-9_][A-Za-z0-9_.-]{0,90}"
+    r"(?:zephyr/|src/|extras/|(?:examples|samples)/[A-Za-z0-9_]{1,24}/(?:src/|main/)?)?[A-Za-z0-9_][A-Za-z0-9_.-]{0,98}"
 )
 """File names that any layout may contain."""
 MOST_BYTES = 1 << 40

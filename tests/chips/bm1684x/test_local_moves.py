@@ -38,9 +38,10 @@ def build(name: str, mode: str, work: Path) -> tuple[Session, Module, bytes, Arr
 @each(("name", "mode"), in_turn({name: name for name in NETWORKS}, MODES, lambda _: "move"))
 def test_what_is_moved_stays_in_local_memory(name: str, mode: str, tmp_path: Path) -> None:
     session, final, data, inputs = build(name, mode, tmp_path)
-    names = [operation.name for operation in final.main.operations]
-    moved = Plan.of(final).ops[names.index("moved")]
-    stays = isinstance(moved, TilePlan) and not moved.residency.written_back
+    plans = zip(final.main.operations, Plan.of(final).ops, strict=True)
+    moved = [plan for operation, plan in plans if operation.name.partition("_image")[0] == "moved"]
+    assert len(moved) in (1, 3)  # images of a batch may be planned one by one
+    stays = all(isinstance(plan, TilePlan) and not plan.residency.written_back for plan in moved)
     if name != "every other place":  # single elements from lane to lane take as long as by way of DDR
         assert stays
     [wanted] = Interpreter(final).run(inputs).values()

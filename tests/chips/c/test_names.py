@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import tpuc
 from onnx import TensorProto, helper
+from tpuc_c.description import FILE_NAME
 from tpuc_plan.usmp.c_source import MOST_LETTERS, identifier, model_identifier
 
 from tests.families import each
@@ -26,6 +27,7 @@ def test_names_in_c() -> None:
     long = [model_identifier("n" * 90 + end) for end in "ab"]
     assert len(set(long)) == 2
     assert {len(one) for one in long} == {MOST_LETTERS}
+    assert FILE_NAME.fullmatch(f"{long[0]}_operators.c")
 
 
 @each("name", NAMES)

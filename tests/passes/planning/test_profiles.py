@@ -78,7 +78,7 @@ def test_a_resident_value_is_cut_by_the_profile_that_is_asked() -> None:
 
 
 @pytest.mark.skipif(not Registry().has("tpuc.chips", "cv183x"), reason="chip cv183x is not installed")
-@each(("seed", "gains", "order"), [(4, True, ["measured"]), (10, True, ["measured"]), (6, False, None)])
+@each(("seed", "gains", "order"), [(2, True, ["measured"]), (6, True, ["measured"]), (7, False, None)])
 def test_no_profile_is_forgotten(
     seed: int, gains: bool, order: list[str] | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

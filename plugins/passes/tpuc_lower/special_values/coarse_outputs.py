@@ -53,6 +53,9 @@ def _is_coarse(value: Value) -> bool:
 
 def _way(value: Value) -> list[Operation]:
     """The ops that only move elements to a value, the last one first, and the one that computes them."""
-    producer = value.defining
-    assert producer is not None
-    return [producer, *_way(producer.operands[0])] if states(producer.op, Rearranges) else [producer]
+    way: list[Operation] = []
+    while not way or states(way[-1].op, Rearranges):
+        producer = (way[-1].operands[0] if way else value).defining
+        assert producer is not None
+        way.append(producer)
+    return way
