@@ -271,6 +271,8 @@ plus the percentage of predictions that agree with the float network, on {checke
 - unseen: what today's form gains on a network for which one of the forms was chosen by all the other networks
 - least, most: the smallest and largest gain on one network
 
+Figures kept by `--resume` are of the tree that measured them, and are compared with that tree's own calibration.
+
 Networks: {networks}.
 """
 REMOVED = """

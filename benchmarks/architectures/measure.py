@@ -27,6 +27,9 @@ OPTIONS = {"--cpu-ops all": {"cpu_ops": ["all"]}}
 
 Result = dict[str, Any]
 Arrays = Mapping[str, np.ndarray]
+Run = Callable[[Any], Arrays]
+Judge = Callable[[Run, str], Result]
+"""Compares what a network gives, compiled in a mode, with the reference."""
 
 
 def measure(
@@ -45,8 +48,9 @@ def measure(
     samples = [{name: array for name, array in sample.items() if name in names} for sample in samples]
     wanted = dict(zip([one.name for one in engine.get_outputs()], engine.run(None, samples[0]), strict=True))
 
-    def ordered(found: Arrays) -> Arrays:
-        return matched(found, wanted) if row.selects else found
+    def judged(run: Run, mode: str) -> Result:
+        """What a network gives for the first sample, beside the reference."""
+        return compared(lambda: matched(run(samples[0]), wanted) if row.selects else run(samples[0]), wanted, mode)
 
     start = time.process_time()
     try:
@@ -56,10 +60,7 @@ def measure(
         return
     seconds = time.process_time() - start
     if "import" in steps:
-        yield (
-            "import",
-            {**compared(lambda: ordered(network.run(samples[0])), wanted, "f32"), "seconds": round(seconds, 2)},
-        )
+        yield "import", {**judged(network.run, "f32"), "seconds": round(seconds, 2)}
     table = ""
     with tempfile.TemporaryDirectory() as folder:
         for step in steps:
@@ -76,7 +77,7 @@ def measure(
                 table = ""
                 yield step, failure(error)
                 continue
-            yield step, compiled(network, chip, mode, table, samples[0], wanted, ordered)
+            yield step, compiled(network, chip, mode, table, judged)
 
 
 def limit_seconds(limit: int) -> None:
@@ -102,35 +103,20 @@ def matched(found: Arrays, wanted: Arrays) -> Arrays:
     return {name: np.asarray(found[name])[:, order] for name in wanted}
 
 
-def compiled(
-    network: tpuc.Network,
-    chip: str,
-    mode: str,
-    table: str,
-    inputs: Arrays,
-    wanted: Arrays,
-    ordered: Callable[[Arrays], Arrays],
-) -> Result:
+def compiled(network: tpuc.Network, chip: str, mode: str, table: str, judged: Judge) -> Result:
     """The result on a chip, without options if that goes."""
-    first = _compiled(network, chip, mode, table, inputs, wanted, ordered, {})
+    first = _compiled(network, chip, mode, table, judged, {})
     if first["result"] != "refused":
         return first
     for words, options in OPTIONS.items():
-        other = _compiled(network, chip, mode, table, inputs, wanted, ordered, options)
+        other = _compiled(network, chip, mode, table, judged, options)
         if other["result"] not in ("refused", "failed"):
             return {**other, "option": words, "why": first["why"]}
     return first
 
 
 def _compiled(
-    network: tpuc.Network,
-    chip: str,
-    mode: str,
-    table: str,
-    inputs: Arrays,
-    wanted: Arrays,
-    ordered: Callable[[Arrays], Arrays],
-    options: Mapping[str, Any],
+    network: tpuc.Network, chip: str, mode: str, table: str, judged: Judge, options: Mapping[str, Any]
 ) -> Result:
     start = time.process_time()
     try:
@@ -146,7 +132,7 @@ def _compiled(
         told |= {"cycles": report.cycles}
         if report.host_functions:
             told |= {"host": sorted({time.function for time in report.host_functions})}
-    return {**compared(lambda: ordered(made.run(inputs)), wanted, mode), **told}
+    return {**judged(made.run, mode), **told}
 
 
 def compared(run: Any, wanted: Arrays, mode: str, near: tuple[float, float] | None = None) -> Result:

@@ -21,7 +21,7 @@ IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,95}")
 FILE_NAME = re.compile(
     r"(?:zephyr/|src/|extras/|(?:examples|samples)/[A-Za-z0-9_]{1,24}/(?:src/|main/)?)?[A-Za-z0-9_][A-Za-z0-9_.-]{0,98}"
 )
-"""File names that any layout may contain."""
+"""File names that any layout may contain; the header of an archive's member has room for 100 letters."""
 MOST_BYTES = 1 << 40
 """Largest size that a description may state."""
 MOST_DIMENSIONS = 16

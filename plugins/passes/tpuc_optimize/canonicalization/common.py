@@ -45,6 +45,15 @@ def behind_moves(operation: Operation, index: int = 0) -> tuple[Operation | None
     return producer, moves
 
 
+def without_reshapes(value: Value) -> Value:
+    """The value before reshapes."""
+    producer = value.defining
+    while producer is not None and isinstance(producer.op, top.Reshape):
+        value = producer.operands[0]
+        producer = value.defining
+    return value
+
+
 def is_output(value: Value) -> bool:
     """True if the function returns it."""
     return any(isinstance(user.op, Return) for user, _ in value.uses)

@@ -10,7 +10,7 @@ from typing import Any
 from tpuc.api import NoneType, Operation, Pattern, Rewriter, Value
 from tpuc_ops import top
 
-from tpuc_optimize.canonicalization.common import Names, new_weight, sole_producer
+from tpuc_optimize.canonicalization.common import Names, new_weight, sole_producer, without_reshapes
 from tpuc_optimize.canonicalization.recognition import is_near
 
 SOFTMAX_FLOOR = -1e30
@@ -57,9 +57,9 @@ class MeanOfSquares(Pattern):
     def rewrite(self, operation: Operation, rewriter: Rewriter) -> bool:
         if operation.op != top.Sub():
             return False
-        left, right = (_without_reshape(value) for value in operation.operands)
+        left, right = (without_reshapes(value) for value in operation.operands)
         squares, mean = _reduction(left, "ReduceMean"), _square_root(right)
-        of_x = None if mean is None else _reduction(_without_reshape(mean), "ReduceMean")
+        of_x = None if mean is None else _reduction(without_reshapes(mean), "ReduceMean")
         x = None if squares is None else _square_root(squares.operand)
         if squares is None or of_x is None or x is None or of_x != Reduced(x, squares.axes):
             return False
@@ -99,7 +99,7 @@ class ToLayerNorm(Pattern):
         if difference is None or difference.op != top.Sub() or squares is None:
             return False
         x, mean = difference.operands
-        of_x, root = _reduction(_without_reshape(mean), "ReduceMean"), _square_root(squares.operand)
+        of_x, root = _reduction(without_reshapes(mean), "ReduceMean"), _square_root(squares.operand)
         if of_x is None or of_x != Reduced(x, squares.axes) or root is None or not _is_same_difference(root, x, of_x):
             return False
         if not _keeps(mean, of_x) or not _keeps(variance, of_x) or x.type != operation.result.type:
@@ -190,7 +190,7 @@ class ExponentialsToSoftmax(Pattern):
         if operation.op != top.Div():
             return False
         powers, whole = operation.operands
-        total = _reduction(_without_reshape(whole), "ReduceSum")
+        total = _reduction(without_reshapes(whole), "ReduceSum")
         if total is None or total.operand is not powers or len(total.axes) != 1 or not _keeps(whole, total):
             return False
         if powers.defining is None or not isinstance(powers.defining.op, top.Exp):
@@ -254,18 +254,9 @@ def _core(value: Value) -> Value:
     """The value before reshapes by extents of 1, and before a maximum with 0, which a mean of squares never falls
     below.
     """
-    value = _without_reshape(value)
+    value = without_reshapes(value)
     while value.defining is not None and value.defining.op == top.MaxConst(const_val=0.0):
-        value = _without_reshape(value.defining.operands[0])
-    return value
-
-
-def _without_reshape(value: Value) -> Value:
-    """The value before reshapes by extents of 1."""
-    producer = value.defining
-    while producer is not None and isinstance(producer.op, top.Reshape):
-        value = producer.operands[0]
-        producer = value.defining
+        value = without_reshapes(value.defining.operands[0])
     return value
 
 
@@ -302,15 +293,15 @@ def _is_same_difference(value: Value, x: Value, mean: Reduced) -> bool:
     if producer is None or producer.op != top.Sub() or producer.operands[0] is not x:
         return False
     other = producer.operands[1]
-    return _reduction(_without_reshape(other), "ReduceMean") == mean and _keeps(other, mean)
+    return _reduction(without_reshapes(other), "ReduceMean") == mean and _keeps(other, mean)
 
 
 def _maximum(value: Value) -> Reduced | None:
     """The operand of which a value is the maximum."""
-    inner = _without_reshape(value)
+    inner = without_reshapes(value)
     producer = inner.defining
     if producer is not None and isinstance(producer.op, top.MaxConst) and producer.op.const_val <= SOFTMAX_FLOOR:
-        inner = _without_reshape(producer.operands[0])
+        inner = without_reshapes(producer.operands[0])
     return _reduction(inner, "ReduceMax")
 
 

@@ -12,7 +12,7 @@ from tpuc_ops import top
 from tpuc_ops.shapes import slice_ranges
 
 from tpuc_optimize.canonicalization.affine import bias_of
-from tpuc_optimize.canonicalization.common import Array, Names, is_output, new_weight
+from tpuc_optimize.canonicalization.common import Array, Names, is_output, new_weight, without_reshapes
 from tpuc_optimize.canonicalization.products import has_learned_scale
 
 _MORE_PRODUCTS = 2
@@ -98,12 +98,12 @@ class DepthsAsChannels(Pattern):
 def _taps_of(operation: Operation) -> _Taps | None:
     """The volumes that a convolution reads, if its operand consists of slices along their depth."""
     images = operation.operands[0].tensor.dims
-    concat = _behind_reshapes(operation.operands[0])
+    concat = without_reshapes(operation.operands[0]).defining
     if concat is None or not isinstance(concat.op, top.Concat) or concat.op.do_relu:
         return None
     axis, source, places = concat.op.axis, None, list[range]()
     for part in concat.operands:
-        cut = _behind_reshapes(part)
+        cut = without_reshapes(part).defining
         found = None if cut is None else _depths_of(cut)
         if found is None or source not in (None, found[0]):
             return None
@@ -140,10 +140,3 @@ def _depths_of(cut: Operation) -> tuple[Value, range] | None:
         return None
     front = paddings[1]
     return pad.operands[0], range(places.start - front, places.stop - front, places.step)
-
-
-def _behind_reshapes(value: Value) -> Operation | None:
-    producer = value.defining
-    while producer is not None and isinstance(producer.op, top.Reshape):
-        producer = producer.operands[0].defining
-    return producer
