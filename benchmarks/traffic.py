@@ -115,9 +115,11 @@ def source_options(name: str, path: Path, batch: int = 1) -> dict[str, Any]:
     return {"batch": batch} if batch > 1 and name not in DEFINITIONS else {}
 
 
-def compiled(name: str, path: Path, chip: str, mode: str, folder: Path, batch: int = 1) -> tuple[Session, Built]:
+def compiled(
+    name: str, path: Path, chip: str, mode: str, folder: Path, batch: int = 1, cores: int = 1
+) -> tuple[Session, Built]:
     """A session that has built the file of a network, and what it built."""
-    session = Session(chip=chip, quantize="int8" if mode == ENDS else mode)
+    session = Session(chip=chip, quantize="int8" if mode == ENDS else mode, cores=cores)
     boundary = Boundary(quant_input=True, quant_output=True) if mode == ENDS else None
     module = session.transform(path, **source_options(name, path, batch))
     table: Any = None

@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tpuc.api import stretches
-from tpuc_driver.session import Session
 
 from benchmarks import traffic
 from tests.interop.bm1688.conftest import RunFile
@@ -31,12 +30,10 @@ def test_the_runtime_equals_the_simulator(
     model_data: Path,
     run_file: RunFile,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     source = traffic.network_file(name, model_data, tmp_path)
     one = traffic.compiled(name, source, "bm1688", mode, tmp_path)[1].data
-    monkeypatch.setattr(traffic, "Session", lambda **options: Session(**options, cores=2))
-    session, built = traffic.compiled(name, source, "bm1688", mode, tmp_path)
+    session, built = traffic.compiled(name, source, "bm1688", mode, tmp_path, cores=2)
     path = tmp_path / "two.bmodel"
     path.write_bytes(built.data)
     alone, loaded = session.chip.load(one), session.chip.load(built.data)

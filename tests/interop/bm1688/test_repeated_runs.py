@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tpuc_driver.session import Session
 
 from benchmarks import traffic
 from tests.interop.bm1688.conftest import RunFile
@@ -19,11 +18,10 @@ pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
 @pytest.mark.parametrize(("name", "mode"), [("squeezenet", "bf16"), ("blazeface", "f16"), ("yunet_n_320", "int8")])
 def test_every_run_gives_the_simulators_bits(
-    name: str, mode: str, model_data: Path, run_file: RunFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, mode: str, model_data: Path, run_file: RunFile, tmp_path: Path
 ) -> None:
     source = traffic.network_file(name, model_data, tmp_path)
-    monkeypatch.setattr(traffic, "Session", lambda **options: Session(**options, cores=2))
-    session, built = traffic.compiled(name, source, "bm1688", mode, tmp_path)
+    session, built = traffic.compiled(name, source, "bm1688", mode, tmp_path, cores=2)
     path = tmp_path / "two.bmodel"
     path.write_bytes(built.data)
     loaded = session.chip.load(built.data)
