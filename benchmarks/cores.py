@@ -4,7 +4,7 @@ python benchmarks/cores.py --model-data DIR [--mode MODE] [--update] [NAME ...]
 
 Networks of more than a million products: trained ones, and types that the planner was not tuned for, with random
 weights (benchmarks/architectures/untuned.py). One sample at a time. Results are compared with benchmarks/cores.json,
-and `--update` writes them there.
+and `--update` writes them there. `python docs/generate.py` shows the table in docs/figures.md.
 
 What two cores could reach, in cycles: `products` at the full rate of both convolution arrays, those of padding
 included; `DDR`, if the file's constants, inputs and outputs are transferred once at the rate of both cores together;
@@ -109,6 +109,11 @@ def gain(row: Row) -> float:
     return row["one"] / row["two"]
 
 
+def bound(row: Row) -> int:
+    """Cycles that two cores cannot go below, where the kernels are those of one core's file."""
+    return max(row["products"], row["ddr"])
+
+
 def gains(mode: str) -> dict[str, float]:
     """The committed gains by network."""
     return {name: gain(found[mode]) for name, found in read().items() if mode in found}
@@ -125,6 +130,18 @@ def summary(rows: Mapping[str, Row]) -> Iterator[str]:
         found = [gain(rows[name]) for name in names if name in rows]
         if found:
             yield f"{told}: gain {mean(found):.2f} in geometric mean, least {min(found):.2f}, {len(found)} networks"
+
+
+def table() -> Iterator[str]:
+    """The committed rows, for docs/figures.md."""
+    yield f"| network, cycles |{''.join(f' {mode}, one core | two | gain | bound of two |' for mode in MODES)}"
+    yield f"|---|{'--:|' * 4 * len(MODES)}"
+    for name, found in read().items():
+        rows = [found[mode] for mode in MODES]
+        cells = [f"{row['one']:,} | {row['two']:,} | {gain(row):.2f} | {bound(row):,}" for row in rows]
+        yield f"| {name} | {' | '.join(cells)} |"
+    means = [f"| | {mean([*gains(mode).values()]):.2f} |" for mode in MODES]
+    yield f"| geometric mean | {' | '.join(means)} |"
 
 
 def main() -> None:

@@ -19,7 +19,7 @@ import models
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks import untuned  # noqa: E402  # they lie beside this folder
+from benchmarks import cores, untuned  # noqa: E402  # they lie beside this folder
 from benchmarks.install import RESULTS as INSTALLED  # noqa: E402  # they lie beside this folder
 from benchmarks.traffic import FIGURES, VENDOR  # noqa: E402  # they lie beside this folder
 from tests.models.accuracy import FLOORS  # noqa: E402  # they lie beside this folder
@@ -134,6 +134,9 @@ def page() -> Iterator[str]:
     yield from ("", "## Known and untuned networks on BM1684X", "")
     yield from known_and_untuned()
     yield from ("", *untuned.table())
+    yield from ("", "## One and two cores of BM1688", "")
+    yield "The bound: all products at the full rate of both cores, or constants, inputs and outputs once over DDR."
+    yield from ("", *cores.table())
 
 
 def known_and_untuned() -> Iterator[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tpuc.registry import Registry
 
-from benchmarks import untuned
+from benchmarks import cores, untuned
 from benchmarks.traffic import FIGURES, MODES, measure, network_file
 
 INSTALLED = Registry().names("tpuc.chips")
@@ -58,3 +58,16 @@ def test_no_committed_row_has_four_samples_dearer_than_four_runs(mode: str) -> N
     assert set(fours) == set(untuned.NETWORKS)
     dearer = {name: ratio for name, ratio in fours.items() if ratio > DEARER.get((name, mode), 1)}
     assert dearer == {}
+
+
+@pytest.mark.parametrize("mode", cores.MODES)
+def test_no_committed_row_is_slower_on_two_cores(mode: str) -> None:
+    rows = {name: found[mode] for name, found in cores.read().items()}
+    assert set(rows) == {*cores.TRAINED, *cores.UNTUNED}
+    assert [name for name, row in rows.items() if not cores.bound(row) <= row["two"] <= row["one"]] == []
+
+
+@pytest.mark.chip("bm1688")
+@pytest.mark.parametrize("mode", cores.MODES)
+def test_two_cores_take_the_committed_cycles(mode: str, tmp_path: Path) -> None:
+    assert cores.measure("tcn", None, mode, tmp_path) == cores.read()["tcn"][mode]
