@@ -54,6 +54,8 @@ def test_layers_go_into_the_fastest_float_mode_and_what_that_costs_is_said(tmp_p
     done = tpuc("qtable", top, "--chip", "bm1684x", *usual, "--max-float-layers", "3", "-o", found)
     assert done.returncode == 0, done.stderr
 
+    remarks = dict[Path | None, str]()
+
     def cycles(quantize_table: Path | None) -> int:
         given = () if quantize_table is None else ("--quantize-table", quantize_table)
         told = tpuc(
@@ -61,6 +63,7 @@ def test_layers_go_into_the_fastest_float_mode_and_what_that_costs_is_said(tmp_p
             *(*given, "-o", tmp_path / "net.bmodel"),
         )
         (figure,) = re.findall(r"predicted: ([\d,]+) cycles", told.stdout)
+        remarks[quantize_table] = " ".join(told.stderr.split())
         return int(figure.replace(",", ""))
 
     lines = dict(line.rsplit(None, 1) for line in found.read_text().splitlines() if not line.startswith("#"))
@@ -68,7 +71,21 @@ def test_layers_go_into_the_fastest_float_mode_and_what_that_costs_is_said(tmp_p
     as_f32 = tmp_path / "as_f32"
     as_f32.write_text(found.read_text().replace("F16", "F32"))
     plain, chosen = cycles(None), cycles(found)
-    assert plain < chosen < cycles(as_f32)
+    slow = cycles(as_f32)
+    assert plain < chosen < slow
+    slower = (
+        f"the quantize table makes the network {slow / plain:.1f} times as slow: {slow:,} cycles instead of {plain:,}"
+    )
+    assert slower in remarks[as_f32]
+    assert all("times as slow" not in remarks[one] for one in (None, found))
+    told: list[str] = []
+    session = Session(chip="bm1684x", quantize="int8", remark=told.append)
+    modes = dict.fromkeys(lines, "f32")
+    session.compile(path, tmp_path / "net.bmodel", calibration_table=table, quantize_table=modes)
+    assert any(one.startswith(slower) for one in told)
+    told.clear()
+    session.compile_shapes(path, tmp_path / "net.bmodel", [()], [1, 2], calibration_table=table, quantize_table=as_f32)
+    assert [one.partition(" cycles")[0] for one in told if "as slow" in one] == [slower.partition(" cycles")[0]]
     rows = [line.split() for line in done.stdout.splitlines()[1:]]
     assert {int(row[3].replace(",", "")) for row in rows} >= {plain, chosen}
     assert chosen <= 1.2 * plain

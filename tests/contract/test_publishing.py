@@ -28,6 +28,13 @@ def test_the_action_gives_options_that_check_takes() -> None:
     assert [f"inputs.{name} " in text for name in inputs] == [True] * 5
 
 
+def test_the_action_names_the_chips_that_are_there() -> None:
+    text = (ROOT / "action.yml").read_text("utf-8")
+    (named,) = re.findall(r"^  chip:\n    description: (.*);", text, re.MULTILINE)
+    points = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["entry-points"]["tpuc.chips"]
+    assert sorted(re.split(", | or ", named)) == sorted(points)
+
+
 def test_the_hook_runs_check_on_files_of_networks() -> None:
     text = (ROOT / ".pre-commit-hooks.yaml").read_text("utf-8")
     assert re.search(r"^  entry: tpuc check$", text, re.MULTILINE)

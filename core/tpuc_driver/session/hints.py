@@ -1,4 +1,4 @@
-"""Estimate with the chip's timing model what an unused option would save."""
+"""Estimate with the chip's timing model what an unused option would save, and what a quantize table costs."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ LEAST_CYCLES, LEAST_SHARE = 1000, 0.1
 """Cycles of input casts, and their share of all cycles, below which savings by --fuse-preprocess are not measured,
 because measuring compiles the network a second time.
 """
+SLOWER = 1.2
+"""Ratio of cycles with and without a quantize table above which the table is remarked on."""
 
 
 def hint_at_fusing(
@@ -39,18 +41,42 @@ def hint_at_fusing(
     spent = _cycles_of(casts, loaded, chip.profiles[0])
     if spent < max(LEAST_CYCLES, LEAST_SHARE * cycles):
         return ""
-    quiet = replace(configuration, work_dir=None, remark=silent, log=silent, progress=unseen)
-    try:
-        other = build(quiet, module, replace(recipe, boundary=Boundary(fuse_preprocess=True), keep_in=None))
-        saved = cycles - chip.load(other.data, "fused").timeline(chip.profiles[0]).cycles
-    except TpucError:  # the preprocessing cannot be fused
-        return ""
+    other = _cycles_with(configuration, module, replace(recipe, boundary=Boundary(fuse_preprocess=True)), build)
+    saved = cycles - (cycles if other is None else other)
     if saved < LEAST_CYCLES:
         return ""
     return (
         f"casting the float input takes {spent:,} of {cycles:,} cycles ({spent / cycles:.0%}); --fuse-preprocess would "
         f"save {saved:,} cycles"
     )
+
+
+def remark_on_table(
+    configuration: Configuration, module: Module, recipe: Recipe, cycles: int | None, build: Build
+) -> str:
+    """Return a remark if the quantize table makes the network clearly slower than `build` does without it, else an
+    empty string. `cycles` are those with the table.
+    """
+    if not recipe.quantize_table or cycles is None:
+        return ""
+    plain = _cycles_with(configuration, module, replace(recipe, quantize_table=None, constants=None), build)
+    if plain is None or cycles <= SLOWER * plain:
+        return ""
+    return (
+        f"the quantize table makes the network {cycles / plain:.1f} times as slow: {cycles:,} cycles instead of "
+        f"{plain:,}; `tpuc qtable` finds the layers that gain most and the fastest float type for them"
+    )
+
+
+def _cycles_with(configuration: Configuration, module: Module, recipe: Recipe, build: Build) -> int | None:
+    """Return the cycles of the network compiled in another way; None if it does not compile so."""
+    chip = configuration.chip
+    quiet = replace(configuration, work_dir=None, remark=silent, log=silent, progress=unseen)
+    try:
+        data = build(quiet, module, replace(recipe, keep_in=None)).data
+        return chip.load(data, module.name).timeline(chip.profiles[0]).cycles
+    except TpucError:
+        return None
 
 
 def _described_images(module: Module) -> frozenset[str]:

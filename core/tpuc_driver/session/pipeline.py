@@ -22,7 +22,7 @@ from tpuc_driver.session.border import Border, as_network, border_of
 from tpuc_driver.session.calibrated_on import calibrated_on
 from tpuc_driver.session.checking import fitted_labels, self_check
 from tpuc_driver.session.configuration import STAGES, Configuration
-from tpuc_driver.session.hints import hint_at_fusing
+from tpuc_driver.session.hints import hint_at_fusing, remark_on_table
 from tpuc_driver.session.importing import read_companions, read_parts
 from tpuc_driver.session.modes import compiled_mode, needs_calibration, takes_calibration
 from tpuc_driver.session.overflow import has_limits, seen_magnitudes
@@ -208,6 +208,7 @@ def compile_shapes(
     for module, step in steps:  # all have to know all constants: activations lie behind them
         build(configuration, module, _recipe(step))
     finished = [finish(configuration, module, model, step) for module, step in steps]
+    _remark_on_table(configuration, *steps[0], finished[0].report)
     data = configuration.chip.combine([one.built.data for one in finished])
     networks = configuration.chip.networks
     said_of = {networks(one.built.data)[0].shapes: one.description for one in finished}
@@ -265,8 +266,17 @@ def finish(configuration: Configuration, module: Module, model: Path, settings: 
     report = compile_report(
         configuration.registry, model, configuration.chip, built, loaded, comparisons, configuration.clock.seconds
     )
+    if settings.get("constants") is None and settings.get("accuracy") is None:  # a search reports the cost itself
+        _remark_on_table(configuration, module, settings, report)
     report = replace(report, self_check=check, accuracy=settings.get("accuracy"))
     return Finished(built, loaded, report, _described(built, labels, border))
+
+
+def _remark_on_table(
+    configuration: Configuration, module: Module, settings: DeploySettings, report: CompileReport
+) -> None:
+    if remark := remark_on_table(configuration, module, _recipe(settings), report.cycles, build):
+        configuration.remark(remark)
 
 
 def _check_board(board: Board, model: Path, loaded: LoadedModel) -> None:

@@ -114,6 +114,12 @@ class SelfCheck:
         return self.worst.interval(self.samples) if self.shows else Interval(0.0, 1.0)
 
     @property
+    def certainty(self) -> str:
+        """The interval, and the number of samples whose margins it comes from, as text."""
+        margins = self.worst.expected if self.shows else None
+        return self.interval.text() + (f" by the margins of {margins[1]} samples" if margins else "")
+
+    @property
     def counted(self) -> str:
         """Number and kind of the samples, as text."""
         kind = {True: "calibration ", False: "held-out ", None: ""}[self.tuned]
@@ -128,10 +134,9 @@ class SelfCheck:
         of = f" of output '{worst.name}'" if len(self.outputs) > 1 else ""
         if not worst.total:
             return visible(f"{start}: SQNR {lowest.decibels:.1f} dB at output '{lowest.name}', the lowest one")
-        by = f" by the margins of {worst.expected[1]} samples" if worst.expected else ""
         return visible(
             f"{start}: {worst.same} of {worst.total} predictions{of} agree with float ({worst.share:.1%}, "
-            f"{self.interval.text()}{by}), lowest SQNR {lowest.decibels:.1f} dB at output '{lowest.name}'"
+            f"{self.certainty}), lowest SQNR {lowest.decibels:.1f} dB at output '{lowest.name}'"
         )
 
     def complaint(self) -> str:
@@ -160,6 +165,7 @@ class SelfCheck:
                     "total": one.total,
                     "sqnr_db": one.decibels,
                     "expected": one.expected[0] if one.expected else None,
+                    "expected_samples": one.expected[1] if one.expected else None,
                 }
                 for one in self.outputs
             ],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from html import escape
 from typing import Any
@@ -69,9 +69,8 @@ def page_text(subject: Subject) -> str:
 def _tiles(subject: Subject) -> Iterator[tuple[str, str]]:
     check, accuracy = _check_of(subject), subject.accuracy
     if check is not None:
-        low, high = check.interval
         share = f"{check.agreement:.1%}" if check.shows else "unknown"
-        yield share, f"of predictions agree with float ({check.counted}; 95% interval {low:.1%} to {high:.1%})"
+        yield share, f"of predictions agree with float ({check.counted}; {check.certainty})"
     if accuracy is not None and accuracy.outputs:
         worst = min(accuracy.outputs.values(), key=lambda one: one.sqnr_db)
         yield _decibels(worst.sqnr_db), "SQNR of the worst output"
@@ -86,12 +85,19 @@ def _tiles(subject: Subject) -> Iterator[tuple[str, str]]:
 
 
 def _check_of(subject: Subject) -> SelfCheck | None:
-    """Return the result on held-out samples: measured now, else by the compilation; otherwise on any samples."""
-    measured = None if subject.accuracy is None else subject.accuracy.check
-    recorded = _recorded_check(subject)
-    if measured is not None and (recorded is None or recorded.tuned is not False or measured.tuned is False):
-        return measured
-    return recorded
+    """Return the result on held-out samples: measured now, else by the compilation; otherwise on any samples. If
+    these are the held-out samples of the compilation, it knows the margins of the others, too.
+    """
+    accuracy, recorded = subject.accuracy, _recorded_check(subject)
+    measured = None if accuracy is None else accuracy.check
+    if accuracy is None or measured is None or recorded is None:
+        return measured or recorded
+    is_same = accuracy.left_out > 0 and _counts(measured) == _counts(recorded)
+    return recorded if recorded.tuned is False and (measured.tuned is not False or is_same) else measured
+
+
+def _counts(check: SelfCheck) -> Sequence[tuple[str, int, int]]:
+    return [(one.name, one.same, one.total) for one in check.outputs]
 
 
 def _recorded_check(subject: Subject) -> SelfCheck | None:
@@ -100,9 +106,15 @@ def _recorded_check(subject: Subject) -> SelfCheck | None:
     if not values:
         return None
     outputs = tuple(
-        OutputCheck(one["name"], one["same"], one["total"], _number(one["sqnr_db"])) for one in values["outputs"]
+        OutputCheck(one["name"], one["same"], one["total"], _number(one["sqnr_db"]), _expected(one))
+        for one in values["outputs"]
     )
     return SelfCheck(values["subject"], values["samples"], outputs, values["tuned"], values["shows"])
+
+
+def _expected(values: Mapping[str, Any]) -> tuple[float, int] | None:
+    share, samples = values.get("expected"), values.get("expected_samples")
+    return (share, samples) if share is not None and samples else None
 
 
 def _number(value: float | None) -> float:

@@ -89,12 +89,31 @@ def test_calibration_samples_are_left_out_or_the_headline_says_so(folder: Path, 
 
     text = told(DIGITS / "digits_calib.npz")
     assert "20 samples of digits_calib.npz (80 more were used for calibration and left out)" in text
-    assert "(20 held-out samples; 95% interval 83.9% to 100.0%)" in text
+    assert "(20 held-out samples; 95% interval 96.3% to 100.0% by the margins of 100 samples)" in text
     with np.load(DIGITS / "digits_calib.npz") as arrays:
         np.save(tmp_path / "seen.npy", next(iter(arrays.values()))[2:4])  # which are held out depends on their contents
     text = told(tmp_path / "seen.npy")
     assert "2 samples of seen.npy, all used for calibration: expect lower accuracy on other data" in text
-    assert "(20 held-out samples; 95% interval 83.9% to 100.0%)" in text  # what the compilation said
+    assert (
+        "(20 held-out samples; 95% interval 96.3% to 100.0% by the margins of 100 samples)" in text
+    )  # what the compilation said
+
+
+@pytest.mark.chip("bm1684x")
+@pytest.mark.parametrize("words", [[], ["--dataset", str(DIGITS / "digits_calib.npz")]])
+def test_the_page_has_the_interval_of_the_compilation(words: list[str], folder: Path, tmp_path: Path) -> None:
+    """The same held-out samples say the same, whether a page measures them again or not."""
+    kept = json.loads((folder / "work" / "digits.bmodel.json").read_text())["self_check"]
+    (part,) = kept["outputs"]
+    assert (part["expected_samples"], kept["samples"]) == (100, 20)
+    low, high = kept["interval"]
+    page = tmp_path / "page.html"
+    assert (
+        main(["report", str(folder / "digits.bmodel"), "--work-dir", str(folder / "work"), *words, "-o", str(page)])
+        == 0
+    )
+    interval = f"95% interval {low:.1%} to {high:.1%} by the margins of 100 samples"
+    assert text_of(page.read_text("utf-8")).count(interval) == 2
 
 
 @pytest.mark.chip("bm1684x")
@@ -114,7 +133,7 @@ def test_without_samples_the_compilation_tells_its_accuracy(folder: Path, tmp_pa
     assert main(["report", str(folder / "digits.bmodel"), *words]) == 0
     told = text_of(page.read_text("utf-8"))
     assert "Self-check of the compilation:" in told
-    assert "on 20 held-out samples: 20 of 20 predictions agree with float (100.0%, 95% interval 83.9% to" in told
+    assert "on 20 held-out samples: 20 of 20 predictions agree with float (100.0%, 95% interval 96.3% to" in told
 
 
 @each(
