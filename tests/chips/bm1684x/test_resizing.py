@@ -29,6 +29,11 @@ RESIZED = {
     "one channel": ((1, 1, 4, 6), (2, 2), "half_pixel"),
     "one place": ((1, 7, 1, 1), (9, 20), "half_pixel"),
     "from corner to corner": ((1, 3, 4, 5), (2, 2), "align_corners"),
+    "by fractions": ((2, 66, 37, 21), (1.3, 2.5), "half_pixel"),
+    "to fewer": ((3, 5, 70, 90), (0.25, 0.75), "asymmetric"),
+    "small": ((3, 70, 7, 5), (2, 2), "align_corners"),
+    "rows by a fraction": ((2, 9, 30, 7), (2.4, 1), "align_corners"),
+    "columns by a fraction": ((1, 70, 7, 30), (1, 1.7), "align_corners"),
 }
 PADDED = {
     "mirrored": ((1, 5, 6, 7), "reflect", (0, 0, 2, 1, 0, 0, 1, 3)),
@@ -37,7 +42,8 @@ PADDED = {
     "a repeated row": ((1, 3, 40), "edge", (0, 0, 0, 0, 0, 9)),
     "channels too": ((1, 3, 4, 5), "edge", (0, 1, 1, 1, 0, 0, 0, 1)),
 }
-STAY = ("twice", "four times", "mirrored", "repeated", "a mirrored row")
+FRACTIONS = ("by fractions", "to fewer", "small", "rows by a fraction")
+STAY = ("twice", "four times", "mirrored", "repeated", "a mirrored row", *FRACTIONS)
 """Those whose values do not leave local memory."""
 
 
@@ -49,7 +55,7 @@ def model(name: str) -> bytes:
         scales = numpy_helper.from_array(np.array([1, 1, *factors], np.float32), "scales")
         attributes = {"mode": "linear", "coordinate_transformation_mode": coordinates}
         node = helper.make_node("Resize", ["v", "", "scales"], ["w"], **attributes)
-        dims = [extent * factor for extent, factor in zip(shape, (1, 1, *factors), strict=True)]
+        dims = [int(extent * factor) for extent, factor in zip(shape, (1, 1, *factors), strict=True)]
         constant = scales
     else:
         shape, mode, pads = PADDED[name]

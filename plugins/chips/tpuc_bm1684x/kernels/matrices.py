@@ -1,4 +1,4 @@
-"""Matrix products of two computed tensors, with each matrix row in its own lane."""
+"""Matrix products of two tensors, with each matrix row in its own lane."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from tpuc.api import (
     Phase,
     PlacedTile,
     Scratch,
+    Shape4,
     Space,
     Tile,
     TileKernel,
@@ -38,7 +39,9 @@ from tpuc_bm1684x.operands import MAX_EXTENT, operand
 
 
 class MatricesKernel(OfChip, TileKernel[tpu.MatMul, Bm1684xAssembler]):
-    """Multiplies one matrix at a time, in 8-bit integers or 16-bit floats."""
+    """Multiplies one matrix at a time, in 8-bit integers or 16-bit floats. A single matrix multiplies all of the other
+    operand.
+    """
 
     def refuse(self, node: Node[tpu.MatMul]) -> str | None:
         left, right, *others = node.operand_types
@@ -46,7 +49,8 @@ class MatricesKernel(OfChip, TileKernel[tpu.MatMul, Bm1684xAssembler]):
             return "left_transpose and output_transpose are not supported"
         if any(not is_absent(type_) for type_ in others):
             return "a product of computed tensors takes no bias"
-        if left.dims[:-2] != right.dims[:-2]:
+        counts = [matrices_view(type_.dims)[0] for type_ in (left, right)]
+        if left.dims[:-2] != right.dims[:-2] and 1 not in counts:
             return "both operands must have the same number of matrices; repeat or reshape one of them"
         if len(node.op.multipliers) > 1:
             return "one multiplier for all columns"
@@ -72,10 +76,14 @@ class MatricesKernel(OfChip, TileKernel[tpu.MatMul, Bm1684xAssembler]):
         depth = node.operand_types[0].dims[-1]
         (n0, _), (c0, _), (h0, _) = (tile.range(name) for name in "nch")
         n, c, h, _ = tile_shape(tile)
-        right = Box((n0, 0, h0, 0), (n, depth, h, 1))
+        left, right = Box((n0, c0, 0, 0), (n, c, depth, 1)), Box((n0, 0, h0, 0), (n, depth, h, 1))
         if node.op.right_transpose:
             right = Box((n0, h0, 0, 0), (n, h, depth, 1))
-        return [Box((n0, c0, 0, 0), (n, c, depth, 1)), right, *(None for _ in node.operand_types[2:])]
+        boxes = [
+            box if view is None or view.shape[0] > 1 else Box((0, *box.start[1:]), (1, *box.shape[1:]))
+            for box, view in zip((left, right), space.operands[:2], strict=True)
+        ]
+        return [*boxes, *(None for _ in node.operand_types[2:])]
 
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
         if not node.op.multipliers or self.target.has_registers:
@@ -96,8 +104,8 @@ class MatricesKernel(OfChip, TileKernel[tpu.MatMul, Bm1684xAssembler]):
                     columns=result.shape[2],
                     depth=left.shape[2],
                     result=batch_of(target, result.shape, batch, self.target),
-                    left=batch_of(operand(left), left.shape, batch, self.target),
-                    right=batch_of(operand(right), right.shape, batch, self.target),
+                    left=_matrix(left, batch, self.target),
+                    right=_matrix(right, batch, self.target),
                     requantizes=fuses,
                     rounding=rounding,
                 )
@@ -109,6 +117,11 @@ class MatricesKernel(OfChip, TileKernel[tpu.MatMul, Bm1684xAssembler]):
         emit_relu(node, result, asm)
 
 
+def _matrix(local: LocalTensor, batch: int, target: Target) -> Operand:
+    """The matrix of a batch: the only one, or one of many."""
+    return batch_of(operand(local), local.shape, batch if local.shape[0] > 1 else 0, target)
+
+
 class TurnedMatricesKernel(MatricesKernel):
     """Multiplies one matrix at a time in f32, which the matrix command does not support: a convolution with the rows of
     the left matrix as pixels and the columns of the right matrix as filters.
@@ -116,24 +129,28 @@ class TurnedMatricesKernel(MatricesKernel):
 
     def scratch(self, node: Node, tile: Tile) -> Sequence[Scratch]:
         n, rows, columns, _ = tile_shape(tile)
-        depth = node.operand_types[0].dims[-1]
-        shapes = {"turned_left": (n, depth, 1, rows), "turned_result": (n, columns, 1, rows)}
-        if not node.op.right_transpose:
-            shapes["turned_right"] = (n, columns, 1, depth)
+        counts = [min(n, matrices_view(type_.dims)[0]) for type_ in node.operand_types[:2]]
+        shapes = self._turned(node, (*counts, n), (rows, node.operand_types[0].dims[-1], columns))
         return [Scratch(name, self.lmem.tensor_bytes("aligned", shape, 4)) for name, shape in shapes.items()]
+
+    def _turned(self, node: Node, counts: Sequence[int], extents: Sequence[int]) -> dict[str, Shape4]:
+        """Scratch tensors: each operand and the result with rows and columns exchanged."""
+        (left, right, results), (rows, depth, columns) = counts, extents
+        shapes: dict[str, Shape4] = {
+            "turned_left": (left, depth, 1, rows),
+            "turned_result": (results, columns, 1, rows),
+        }
+        if not node.op.right_transpose:
+            shapes["turned_right"] = (right, columns, 1, depth)
+        return shapes
 
     def emit(self, node: Node, placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
         left, right, result = placed.operand(0), placed.operand(1), placed.result
         n, rows, columns, _ = result.shape
-        depth = left.shape[2]
+        counts = (left.shape[0], right.shape[0], n)
         inner = {
             name: LocalTensor(placed.scratch[name].address, shape, "aligned", result.element)
-            for name, shape in (
-                ("turned_left", (n, depth, 1, rows)),
-                ("turned_right", (n, columns, 1, depth)),
-                ("turned_result", (n, columns, 1, rows)),
-            )
-            if name in placed.scratch
+            for name, shape in self._turned(node, counts, (rows, left.shape[2], columns)).items()
         }
         turn(left, inner["turned_left"], asm)
         filters = right
@@ -157,14 +174,14 @@ class TurnedMatricesKernel(MatricesKernel):
         slots = self.lanes.slots_of(columns)
         sizes = [round_up(extent * 4, self.target.eu_bytes) for extent in (depth, rows)]
         for slot in range(slots):
-            place = batch * slots + slot
+            place, filters = (count * slots + slot for count in (batch, batch if right.shape[0] > 1 else 0))
             asm.record(
                 Conv(
                     result=Operand(result.address + place * sizes[1], DType.F32),
                     result_shape=(1, min(lanes, columns - slot * lanes), 1, rows),
-                    input=batch_of(operand(left), left.shape, batch, self.target),
+                    input=_matrix(left, batch, self.target),
                     input_shape=(depth, 1, rows),
-                    weight=Operand(right.address + place * sizes[0], DType.F32, Layout.COMPACT),
+                    weight=Operand(right.address + filters * sizes[0], DType.F32, Layout.COMPACT),
                 )
             )
 

@@ -18,9 +18,12 @@ from tpuc_bm1684x.lowerings.common import ALL, FLOATS, Array, float_weight, has_
 from tpuc_bm1684x.lowerings.sums import scaled_sums
 from tpuc_bm1684x.lowerings.table import TABLE
 
-_SWAPPED = (0, 1, 3, 2)
 _MOST_TAPS = 16
 """Largest filter for which one pass over rows and columns is faster than two. Its whole weights fit in bytes."""
+_SMALL = 1 << 14
+"""Largest matrix that resizes whole images at once: products per row would move every short row of them. With twice
+or half as many elements, images of 7x7 are still small and images of 14x14 are not.
+"""
 Node: TypeAlias = "LoweringNode[top.Interp]"
 
 
@@ -29,7 +32,7 @@ class InterpAny(Lowering[top.Interp]):
     """Repeats stored values for nearest-neighbor scaling by whole factors, and single rows or columns.
 
     Linear scaling by whole factors repeats the border, and spreads every value over its neighborhood by a depthwise
-    transposed convolution. Other scaling multiplies by a matrix along each dimension. Integers without zero points are
+    transposed convolution. Other scaling multiplies by matrices. Integers without zero points are
     spread in one pass with exact shares where that is fast; others are computed in f32.
     """
 
@@ -198,27 +201,38 @@ def _deconv(shares: tuple[_Shares, _Shares], factors: tuple[int, int], channels:
 
 
 def _by_matrices(node: Node, build: LoweringBuilder, value: Value) -> Value:
-    """Multiply by a matrix along columns, then along rows."""
+    """Multiply small images by one matrix; every larger one by a matrix along columns, then by another along rows:
+    `rows @ (image @ columns)`.
+    """
     n, c, h, w = value.tensor.dims
     rows, columns = node.result_type.dims[2:]
+    along_columns = interpolation_matrix(node.op, w, columns, node.op.scale_w)
+    if rows == h:  # the rows of all images are those of one matrix
+        return _product(build, [value, _matrix(build, along_columns, value)], node.result_type.dims, node.name)
+    along_rows = interpolation_matrix(node.op, h, rows, node.op.scale_h).T
+    if h * w * rows * columns <= _SMALL:
+        whole = np.einsum("jh,wi->hwji", along_rows, along_columns).reshape(h * w, rows * columns)
+        value = _reshaped(build, value, (n, c, h * w), f"{node.name}_images")
+        matrix = _matrix(build, whole, value)
+        value = _product(build, [value, matrix], (n, c, rows * columns), f"{node.name}_resized")
+        return _reshaped(build, value, node.result_type.dims, node.name)
     if columns != w:
-        name = f"{node.name}_columns" if rows != h else node.name
-        matrix = interpolation_matrix(node.op, w, columns, node.op.scale_w)
-        value = _product(build, value, matrix, (n, c, h, columns), name)
-    if rows != h:
-        value = _permuted(build, value, f"{node.name}_turned")
-        matrix = interpolation_matrix(node.op, h, rows, node.op.scale_h)
-        value = _product(build, value, matrix, (n, c, columns, rows), f"{node.name}_rows")
-        value = _permuted(build, value, node.name)
-    return value
+        matrix = _matrix(build, along_columns[None, None], value)
+        value = _product(build, [value, matrix], (n, c, h, columns), f"{node.name}_columns")
+    matrix = _matrix(build, along_rows[None, None], value)
+    return _product(build, [matrix, value], node.result_type.dims, node.name)
 
 
-def _permuted(build: LoweringBuilder, value: Value, name: str) -> Value:
-    n, c, h, w = value.tensor.dims
-    return build(tpu.Permute(order=_SWAPPED), [value], value.tensor.with_shape((n, c, w, h)).at(None), name)
+def _reshaped(build: LoweringBuilder, value: Value, dims: tuple[int, ...], name: str) -> Value:
+    return build(tpu.Reshape(shape=dims), [value], value.tensor.with_shape(dims).at(None), name)
 
 
-def _product(build: LoweringBuilder, value: Value, matrix: Array, dims: tuple[int, ...], name: str) -> Value:
-    suffix = f"matrix{matrix.shape[0]}to{matrix.shape[1]}"
-    operands = [value, float_weight(build, suffix, matrix, value.tensor.storage.name), *[build.none()] * 3]
-    return build(tpu.MatMul(), operands, value.tensor.with_shape(dims).at(None), name)
+def _matrix(build: LoweringBuilder, matrix: Array, value: Value) -> Value:
+    """One matrix for all images of a value, in the value's type."""
+    suffix = f"matrix{matrix.shape[-2]}by{matrix.shape[-1]}"
+    return float_weight(build, suffix, matrix, value.tensor.storage.name)
+
+
+def _product(build: LoweringBuilder, operands: list[Value], dims: tuple[int, ...], name: str) -> Value:
+    result = next(value for value in operands if not value.is_constant).tensor.with_shape(dims)
+    return build(tpu.MatMul(), [*operands, *[build.none()] * 3], result.at(None), name)

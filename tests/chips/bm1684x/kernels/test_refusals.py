@@ -135,8 +135,8 @@ KERNEL_LIMITS: list[tuple[Node, Node, str]] = [
         "operands and result of one type",
     ),
     (
-        node(MatMul(), [t(2, 2, 3), t(2, 3, 4)]),
-        node(MatMul(), [t(2, 2, 3), t(1, 3, 4)]),
+        node(MatMul(), [t(2, 1, 2, 3), t(1, 1, 3, 4)]),
+        node(MatMul(), [t(2, 1, 2, 3), t(1, 3, 3, 4)]),
         "both operands must have the same number of matrices",
     ),
     (
