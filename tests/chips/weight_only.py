@@ -52,33 +52,73 @@ def network(cases: Sequence[Case], seed: int = 0) -> tuple[Module, dict[str, Arr
     """Return one network of all cases, its inputs, and its results in float64."""
     random = np.random.default_rng(seed)
     inputs = {f"x{i}": random.normal(0, 1, (1, case.rows, case.depth)).astype("f2") for i, case in enumerate(cases)}
-    source = ModuleSource("net", "net", "ONNX", {}, frozenset())
-    builder = TopBuilder(source, [(name, TensorType(array.shape, F32)) for name, array in inputs.items()])
+    builder = _builder(inputs)
     outputs: list[tuple[str, Any]] = []
     wanted: dict[str, Array] = {}
     for index, case in enumerate(cases):
-        group = case.group or -(-case.depth // 32) * 32
-        unit = math.lcm(group, 32)
-        wide = case.depth if case.bits == 16 else -(-case.depth // unit) * unit
-        bias = random.normal(0, 1, case.columns).astype("f4")
-        if case.bits == 16:
-            matrix = random.normal(0, 0.1, (case.columns, case.depth)).astype("f2").astype("f4")
-            operands = [builder.weight("matrix", matrix), builder.none(), builder.none()]
-        else:
-            numbers = random.integers(0, 1 << case.bits, (case.columns, wide))
-            points = random.integers(0, 1 << case.bits, (case.columns, wide // group))
-            scale = random.uniform(0.25, 1, points.shape).astype("f2").astype("f4") * 2.0**-case.bits
-            matrix = (numbers - np.repeat(points, group, 1)) * np.repeat(scale, group, 1)
-            shares = 8 // case.bits
-            weight = sum(numbers[:, part::shares] << case.bits * part for part in range(shares))
-            operands = [
-                builder.weight("weight", np.asarray(weight, "u1"), ScalarType("ui8")),
-                builder.weight("scale", scale),
-                builder.weight("zp", points.astype("u1"), ScalarType("ui8")),
-            ]
-        operands.append(builder.weight("bias", bias) if case.has_bias else builder.none())
-        op = top.A16MatMul(weight_bits=case.bits, q_group_size=case.group)
-        outputs.append((f"y{index}", builder.build(op, [builder.values[f"x{index}"], *operands], f"y{index}")))
-        result = inputs[f"x{index}"].astype("f8") @ matrix[:, : case.depth].T.astype("f8")
-        wanted[f"y{index}"] = result + (bias if case.has_bias else 0.0)
+        value, wanted[f"y{index}"] = _product(
+            builder, random, case, builder.values[f"x{index}"], inputs[f"x{index}"], f"y{index}"
+        )
+        outputs.append((f"y{index}", value))
     return builder.finish(outputs), inputs, wanted
+
+
+def gated(
+    shape: Sequence[int], inner: int, bits: int, *, is_last: bool, has_bias: bool = False
+) -> tuple[Module, dict[str, Array], Array]:
+    """Return a network of two products of one value, their product, and a third product, its input, and its result in
+    float64. `is_last`: the third product is the result; otherwise its sum with the input is.
+    """
+    random = np.random.default_rng(1)
+    *_, depth = shape
+    inputs = {"x": random.normal(0, 1, shape).astype("f2")}
+    builder = _builder(inputs)
+    x = builder.values["x"]
+    value = builder.build(top.MulConst(const_val=0.5), [x], "half")
+    half = inputs["x"] * 0.5
+    up = Case(0, depth, inner, bits, 32, has_bias)
+    down = Case(0, inner, depth, bits, 32, has_bias)
+    one, first = _product(builder, random, up, value, half, "one")
+    two, second = _product(builder, random, up, value, half, "two")
+    factor = 1 / np.abs(first * second).max()
+    scaled = builder.build(
+        top.MulConst(const_val=float(factor)), [builder.build(top.Mul(), [one, two], "both")], "scaled"
+    )
+    result, wanted = _product(builder, random, down, scaled, first * second * factor, "three")
+    if not is_last:
+        result, wanted = builder.build(top.Add(), [result, value], "sum"), wanted + half
+    return builder.finish([("y", result)]), inputs, wanted
+
+
+def _builder(inputs: dict[str, Array]) -> TopBuilder:
+    source = ModuleSource("net", "net", "ONNX", {}, frozenset())
+    return TopBuilder(source, [(name, TensorType(array.shape, F32)) for name, array in inputs.items()])
+
+
+def _product(
+    builder: TopBuilder, random: np.random.Generator, case: Case, x: Any, array: Array, name: str
+) -> tuple[Any, Array]:
+    """Build a product with a random matrix; return it, and its result in float64."""
+    group = case.group or -(-case.depth // 32) * 32
+    unit = math.lcm(group, 32)
+    wide = case.depth if case.bits == 16 else -(-case.depth // unit) * unit
+    bias = random.normal(0, 1, case.columns).astype("f4")
+    if case.bits == 16:
+        matrix = random.normal(0, 0.1, (case.columns, case.depth)).astype("f2").astype("f4")
+        operands = [builder.weight("matrix", matrix), builder.none(), builder.none()]
+    else:
+        numbers = random.integers(0, 1 << case.bits, (case.columns, wide))
+        points = random.integers(0, 1 << case.bits, (case.columns, wide // group))
+        scale = random.uniform(0.25, 1, points.shape).astype("f2").astype("f4") * 2.0**-case.bits
+        matrix = (numbers - np.repeat(points, group, 1)) * np.repeat(scale, group, 1)
+        shares = 8 // case.bits
+        weight = sum(numbers[:, part::shares] << case.bits * part for part in range(shares))
+        operands = [
+            builder.weight("weight", np.asarray(weight, "u1"), ScalarType("ui8")),
+            builder.weight("scale", scale),
+            builder.weight("zp", points.astype("u1"), ScalarType("ui8")),
+        ]
+    operands.append(builder.weight("bias", bias) if case.has_bias else builder.none())
+    op = top.A16MatMul(weight_bits=case.bits, q_group_size=case.group)
+    result = array.astype("f8") @ matrix[:, : case.depth].T.astype("f8")
+    return builder.build(op, [x, *operands], name), result + (bias if case.has_bias else 0.0)

@@ -14,7 +14,7 @@ from tpuc_driver.session.boundary import Boundary
 from tpuc_importing.building import ModuleSource, TopBuilder
 from tpuc_ops import top
 
-from tests.chips.weight_only import CASES, Case, network
+from tests.chips.weight_only import CASES, Case, gated, network
 
 
 @pytest.mark.chip("bm1684x")
@@ -47,6 +47,43 @@ def test_a_matrix_is_read_once_and_in_its_integers(tmp_path: Path) -> None:
         cycles[bits] = report.cycles
     assert cycles[4] < 0.35 * cycles[16]
     assert cycles[8] < 0.6 * cycles[16]
+
+
+@pytest.mark.chip("bm1684x")
+@pytest.mark.parametrize(
+    ("shape", "inner", "bits", "is_last", "has_bias"),
+    [
+        ((1, 130, 200), 1000, 4, True, False),
+        ((2, 65, 200), 1000, 4, False, True),
+        ((3, 180, 72), 2500, 8, False, False),
+        ((1, 520, 136), 1900, 4, False, False),
+        ((1, 31, 1500), 1000, 8, True, True),
+        ((1, 600, 200), 1100, 16, False, False),
+        ((2, 96, 1000), 1000, 16, True, True),
+    ],
+)
+def test_parts_of_resident_results_are_written_in_their_places(
+    shape: tuple[int, ...], inner: int, bits: int, is_last: bool, has_bias: bool, tmp_path: Path
+) -> None:
+    """Matrices do not fit into local memory, their operands and results do."""
+    module, inputs, wanted = gated(shape, inner, bits, is_last=is_last, has_bias=has_bias)
+    session = Session(chip="bm1684x", quantize="f16")
+    boundary = Boundary(input_types=("f16",), output_types=("f16",))
+    session.deploy(module, tmp_path / "m.bmodel", boundary=boundary)
+    file = session.opened(tmp_path / "m.bmodel")
+    found = session.simulate(file.chip, file.container(0), inputs)["y"].astype("f4")
+    assert np.abs(found - wanted).max() < 2**-8 * np.abs(wanted).max()
+
+
+@pytest.mark.chip("bm1684x")
+@pytest.mark.parametrize("bits", [4, 8, 16])
+def test_many_rows_take_little_more_time_than_their_products(bits: int, tmp_path: Path) -> None:
+    """Parts of a matrix arrive during the products with others, and are expanded once for all rows."""
+    module, *_ = gated((1, 512, 896), 2048, bits, is_last=False)
+    report = Session(chip="bm1684x", quantize="f16").deploy(module, tmp_path / "m.bmodel")
+    products = 3 * 512 * 896 * 2048
+    assert report.cycles is not None
+    assert report.cycles < 1.35 * products / 8192
 
 
 @pytest.mark.chip("bm1684x")

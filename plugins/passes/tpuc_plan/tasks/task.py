@@ -345,18 +345,29 @@ class TileTask:
     def tile_bytes(self, tile: Tile, operands: Collection[int] = (), results: Collection[int] = ()) -> int:
         """Return the bytes per lane of a tile, without the given operands and results, which lie elsewhere."""
         size = self.work_bytes(tile)
-        for index, box in enumerate(self.boxes(tile)):
-            if box is not None and index not in operands:
-                size += self.operand(index).lane_bytes(box.shape)
+        for index in range(len(self.facts.operands)):
+            if index not in operands and index not in self._constant_operands:
+                size += self._operand_bytes(tile, index)
         for index, side in enumerate(self.results):
             if index not in results:
                 size += side.lane_bytes(self.result_box(tile, index).shape)
         return size
 
     def work_bytes(self, tile: Tile) -> int:
-        """Return the bytes per lane of a tile's scratch and constants."""
+        """Return the bytes per lane of a tile's scratch and constants, operands that are constants too: they are never
+        resident.
+        """
         size = sum(scratch.bytes_per_lane for scratch in self.scratch(tile))
+        size += sum(self._operand_bytes(tile, index) for index in self._constant_operands)
         return size + sum(self.group_layout(group, tile)[0] for group in self.constant_groups)
+
+    @property
+    def _constant_operands(self) -> Sequence[int]:
+        return [index for index, value in enumerate(self.operation.operands) if value.is_constant]
+
+    def _operand_bytes(self, tile: Tile, index: int) -> int:
+        box = self.boxes(tile)[index]
+        return 0 if box is None else self.operand(index).lane_bytes(box.shape)
 
 
 def tile_of(names: tuple[str, ...], ranges: Sequence[tuple[int, int]]) -> Tile:
