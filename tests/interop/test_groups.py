@@ -88,16 +88,23 @@ def test_ops_of_which_theirs_have_more_attributes(tpuc_opt: Path, tmp_path: Path
         make_node("Mul", ["a", "third"], ["b"]),
         make_node("Sigmoid", ["b"], ["c"]),
         make_node("Pad", ["c", "pads"], ["d"]),
-        make_node("Sigmoid", ["d"], ["y"]),
+        make_node("Sigmoid", ["d"], ["e"]),
+        make_node("Add", ["e", "third"], ["f"]),
+        make_node("Sigmoid", ["f"], ["g"]),
+        make_node("Slice", ["g", "ones", "ends", "axes", "ones"], ["h"]),
+        make_node("Sigmoid", ["h"], ["y"]),
     ]
     x, y = (make_tensor_value_info(name, TensorProto.FLOAT, dims) for name, dims in (("x", (1, 8, 9, 9)), ("y", None)))
     constants = [
         from_array(np.array(0.3, np.float32), "third"),
         from_array(np.array([0, 0, 1, 1, 0, 0, 1, 1], np.int64), "pads"),
+        *(from_array(np.array([number], np.int64), name) for name, number in (("ones", 1), ("ends", 8), ("axes", 2))),
     ]
     model = make_model(make_graph(nodes, "g", [x], [y], constants), opset_imports=[make_opsetid("", 17)])
     (tmp_path / "net.onnx").write_bytes(model.SerializeToString())
     session = Session(chip="bm1684x", quantize="f16")
     module = session.build(session.transform(tmp_path / "net.onnx")).module
-    assert {"tpu.MulConst", "tpu.Pad"} <= {operation.op.name for operation in module.main.operations}
-    assert check(session, module, tpuc_opt, tmp_path) == 9
+    assert {"tpu.AddConst", "tpu.MulConst", "tpu.Pad", "tpu.Slice"} <= {
+        operation.op.name for operation in module.main.operations
+    }
+    assert check(session, module, tpuc_opt, tmp_path) == 13

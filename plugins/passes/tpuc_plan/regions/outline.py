@@ -8,11 +8,13 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from tpuc.api import (
+    ArrayAttr,
     Attribute,
     Block,
     BoolAttr,
     Box,
     DialectAttr,
+    FloatAttr,
     IntegerAttr,
     Location,
     Op,
@@ -36,8 +38,10 @@ from tpuc_plan.tasks.task import MoveTask
 LOADING, COMPUTING, STORING = 0, 1, 2
 """Stages of a group's pipeline."""
 ATTRIBUTES: tuple[tuple[type[Op], dict[str, Attribute]], ...] = (
+    (tpu.AddConst, {"f8_scale": FloatAttr(1.0, ScalarType("f64"))}),
     (tpu.MulConst, {"multiplier": IntegerAttr(1, ScalarType("si32")), "rshift": IntegerAttr(0, ScalarType("si32"))}),
     (tpu.Pad, {"with_insert_zero": BoolAttr(False)}),
+    (tpu.Slice, {"hasparamConvert_axes": ArrayAttr(())}),
 )
 """Attributes of TPU-MLIR's ops that ours lack, with their neutral values; TPU-MLIR adds and prints them."""
 
