@@ -12,7 +12,7 @@ from tpuc.api import Module
 from tpuc.errors import CalibrationError
 from tpuc_driver.session import Session
 from tpuc_ops import top
-from tpuc_quantize.observers.class_coverage import Score, scores_of, unshown, wins
+from tpuc_quantize.observers.class_coverage import Score, classes_without_samples, scores_of, wins
 
 from tests.families import each
 from tests.passes.graphs import Network
@@ -66,13 +66,15 @@ class TestWins:
         (None, [0], 16, "'a' scores above one half in none of 16 samples"),
         (None, [0], 15, ""),
         (1, [40, 1, 1], 40, ""),
-        (1, [1, 40, 0], 40, "'a' is sure of another class than 1 in 1 of 40 samples"),
-        (1, [0, 20, 0], 40, "'a' is sure of another class than 1 in none of 40 samples"),
+        (1, [1, 40, 0], 40, "'a' predicts a class other than 1 in 1 of 40 samples"),
+        (1, [0, 20, 0], 40, "'a' predicts a class other than 1 in none of 40 samples"),
         (1, [0, 19, 0], 40, ""),
     ],
 )
 def test_fewer_than_one_in_twenty_is_not_shown(axis: int | None, won: list[int], count: int, sentence: str) -> None:
-    assert list(unshown({"a": Score(0.5, axis)}, {"a": np.array(won)}, count)) == ([sentence] if sentence else [])
+    assert list(classes_without_samples({"a": Score(0.5, axis)}, {"a": np.array(won)}, count)) == (
+        [sentence] if sentence else []
+    )
 
 
 @pytest.fixture

@@ -176,10 +176,10 @@ def _dense(a: Array, b: Array, start: Array, plain: bool) -> Array:
         for column in range(0, columns, width):
             total = result[row : row + height, column : column + width]
             products = memory[0][: terms * total.size].reshape(terms, *total.shape)
-            wholes = memory[1].view(np.int32)[: terms * total.size].reshape(products.shape)
+            integers = memory[1].view(np.int32)[: terms * total.size].reshape(products.shape)
             for left, right in zip(a[:, :, row : row + height], b[:, :, column : column + width], strict=True):
                 np.multiply(left[:, :, None], right[:, None, :], out=products)
-                total += _block_sum(products, wholes)
+                total += _block_sum(products, integers)
                 if not plain:
                     _flush_in_place(total)
     return result
@@ -195,16 +195,16 @@ def _single(left: Array, right: Array, start: Array, where: tuple[Array, ...], w
         part = slice(first, first + count)
         products = np.ascontiguousarray((left[rows[part]] * turned[columns[part]]).T)
         total = totals[part]
-        wholes = np.empty((width, total.size), np.int32)
+        integers = np.empty((width, total.size), np.int32)
         for block in products.reshape(-1, width, total.size):
-            total += _block_sum(block, wholes)
+            total += _block_sum(block, integers)
             if not plain:
                 _flush_in_place(total)
     return totals
 
 
-def _block_sum(products: Array, wholes: Array) -> Array:
-    """Aligned sum of f32 products over the first axis. Overwrites them and `wholes`, an int32 array of the same
+def _block_sum(products: Array, integers: Array) -> Array:
+    """Aligned sum of f32 products over the first axis. Overwrites them and `integers`, an int32 array of the same
     shape.
     """
     if len(products) == 1:
@@ -217,8 +217,8 @@ def _block_sum(products: Array, wholes: Array) -> Array:
     np.maximum(exponent, _SMALLEST_BITS, out=exponent)
     scale = (2 * 127 + _PLACES - exponent << 23).view(np.float32)
     np.multiply(products, scale, out=products)
-    np.copyto(wholes, products, casting="unsafe")
-    total = np.add.reduce(wholes, dtype=np.int32).astype(np.float32)  # |term| < 2**25: 32 of them fit
+    np.copyto(integers, products, casting="unsafe")
+    total = np.add.reduce(integers, dtype=np.int32).astype(np.float32)  # |term| < 2**25: 32 of them fit
     total *= (exponent - _PLACES << 23).view(np.float32)
     if found is not None:
         total[rare] = found

@@ -15,7 +15,7 @@ from tpuc_quantize.calibration.engine import Engine
 from tpuc_quantize.calibration.search import Settings
 from tpuc_quantize.importing.propagate_calibration import propagated
 from tpuc_quantize.observers.bimodal_ranges import find_bimodal_ranges, sentence
-from tpuc_quantize.observers.class_coverage import unshown
+from tpuc_quantize.observers.class_coverage import classes_without_samples
 from tpuc_quantize.observers.collector import counting_of, inputs_to_count
 from tpuc_quantize.observers.held_out import choose_held_out, leave_samples, seen_by_tuning, without
 from tpuc_quantize.observers.progress_file import Progress
@@ -122,7 +122,8 @@ class Calibrate(Pass):
         thresholds.
         """
         won = {name: progress.histograms[name].wins for name in progress.counting.scores}
-        found = tuple(unshown(progress.counting.scores, won, len(progress.samples) - len(progress.skipped)))
+        count = len(progress.samples) - len(progress.skipped)
+        found = tuple(classes_without_samples(progress.counting.scores, won, count))
         if not found:
             return 0.0
         words = f"{' and '.join(found)}: they hardly show what the network looks for; add samples that do."

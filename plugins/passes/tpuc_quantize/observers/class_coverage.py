@@ -63,14 +63,14 @@ def wins(array: Array, score: Score) -> Array:
     return np.atleast_1d(found.any(axes)).astype(np.int64)
 
 
-def unshown(scores: Scores, won: Mapping[str, Array], count: int) -> Iterable[str]:
+def classes_without_samples(scores: Scores, won: Mapping[str, Array], count: int) -> Iterable[str]:
     """A sentence for each score that detects next to nothing in `count` samples; `won` are the summed `wins`."""
     for name, score in scores.items() if count >= CHECKS.few_samples else ():
         most, every = int(won[name].max()), int(won[name].sum())
         if score.axis is None and every / count < AGREEMENT.rare:
             yield f"'{name}' scores above one half in {_few(every, count)}"
         elif score.axis is not None and (every - most) / count < AGREEMENT.rare and count <= 2 * most:
-            yield f"'{name}' is sure of another class than {int(won[name].argmax())} in {_few(every - most, count)}"
+            yield f"'{name}' predicts a class other than {int(won[name].argmax())} in {_few(every - most, count)}"
 
 
 def _few(some: int, count: int) -> str:
