@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,8 +13,8 @@ from typing import Any
 import pytest
 from tpuc_testing.families import FamilyError, run_all
 
-from tests.conftest import PROOFS
-from tests.families import each
+from tests.conftest import ALLOWED_SKIPS, PROOFS
+from tests.families import NO_CASES, each
 
 
 def test_every_case_that_fails_is_named_with_its_own_error() -> None:
@@ -43,8 +45,14 @@ def test_a_case_may_not_skip_itself_or_the_others() -> None:
 
 
 def test_a_family_has_cases() -> None:
-    with pytest.raises(ValueError, match=r"^a family without cases tests nothing; state at least one$"):
-        each("number", [])
+    @each("number", [])
+    def family(number: int) -> None:
+        raise AssertionError
+
+    (skip,) = family.pytestmark
+    assert (skip.name, skip.kwargs) == ("skip", {"reason": NO_CASES})
+    allowed = tomllib.loads(ALLOWED_SKIPS.read_text("utf-8"))["skip"]
+    assert not any(re.fullmatch(entry["reason"], NO_CASES) for entry in allowed)
     with pytest.raises(ValueError, match=r"^a family without checks tests nothing; state at least one$"):
         run_all({})
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 
 from tpuc.api import F32, ChipDescription, LoweringNode, TensorType
-from tpuc.registry import Registry
 from tpuc_chip_parts.numbers import immediate
 from tpuc_ops import top
 
+from tests.chips.needed import needed
 from tests.families import each
 
-BM1684X, CV183X = (Registry().get("tpuc.chips", name).description for name in ("bm1684x", "cv183x"))
+BM1684X, CV183X = (needed(name).description for name in ("bm1684x", "cv183x"))
 LARGEST_BF16 = (2.0 - 2.0**-7) * 2.0**127
 NUMBERS = [
     (BM1684X, "f32", 0.1, float.fromhex("0x1.99999ap-4")),

@@ -18,6 +18,8 @@ FUNCTIONS = {"cv181x": "detectionoutput", "bm1684x": "ssd_detection_output"}
 NAMED = " (estimated) for {} on the processor"
 
 
+@pytest.mark.chip("bm1684x")
+@pytest.mark.chip("cv181x")
 @each("chip", FUNCTIONS)
 def test_of_boxes_that_the_processor_chooses(chip: str, tmp_path: Path) -> None:
     network, file = write_heads("yolox", tmp_path), tmp_path / ("net.bmodel" if chip == "bm1684x" else "net.cvimodel")

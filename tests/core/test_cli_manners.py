@@ -30,6 +30,7 @@ def said(*arguments: object, capsys: pytest.CaptureFixture[str]) -> tuple[int, s
     return code, out + err
 
 
+@pytest.mark.chip("bm1684x")
 @each("name", sorted(COMMANDS))
 def test_every_command_shows_examples_that_it_can_read(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     command = COMMANDS[name]
@@ -56,6 +57,7 @@ def test_the_sections_of_the_help_hold_every_command(capsys: pytest.CaptureFixtu
     assert places == sorted(places)
 
 
+@pytest.mark.chip("bm1684x")
 def test_a_file_is_not_called_as_those_of_another_chip(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, told = said(
         *("compile", DIGITS / "digits.onnx", "--chip", "CV183X", "-o", tmp_path / "net.bmodel"), capsys=capsys
@@ -68,6 +70,8 @@ def test_a_file_is_not_called_as_those_of_another_chip(tmp_path: Path, capsys: p
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.chip("bm1684x")
+@pytest.mark.chip("cv181x")
 def test_a_file_without_the_chips_suffix_is_known_by_its_content(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -142,6 +146,7 @@ def test_shells_complete_commands_and_options() -> None:
         assert found in done.stdout.splitlines(), done.stderr
 
 
+@pytest.mark.chip("cv183x")
 def test_the_compiled_file_is_called_as_the_network(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -182,6 +187,7 @@ def test_what_contradicts_writes_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.chip("cv183x")
 def test_the_settings_file_may_say_what_belongs_to_an_option_that_is_not_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -58,6 +58,7 @@ def test_others_get_aligned_text() -> None:
     assert out.getvalue() == "a    bb\nccc  d\n"
 
 
+@pytest.mark.chip("c")
 def test_a_command_in_a_terminal_and_in_a_pipe(tmp_path: Path) -> None:
     """A command prints the same cells to both; a closed pipe is no error."""
     pty = pytest.importorskip("pty", reason="terminals of Unix")

@@ -156,6 +156,7 @@ def test_what_does_not_fit_is_refused_in_a_sentence(
     assert sentence in refused.value.sentence()
 
 
+@pytest.mark.chip("bm1684x")
 def test_a_compiled_file_is_no_network(tmp_path: Path) -> None:
     (tmp_path / "x.bmodel").write_bytes(b"")
     with pytest.raises(tpuc.TpucError, match=r"x\.bmodel is a compiled file; open it with tpuc\.load_compiled\."):

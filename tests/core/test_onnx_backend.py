@@ -45,6 +45,7 @@ def test_the_suite_of_onnx_runs_on_a_chip() -> None:
     assert "input 'optional_input' is an optional value, but only tensors of numbers are supported." in done.stdout
 
 
+@pytest.mark.chip("bm1684x")
 def test_devices_are_the_host_chips_and_their_modes() -> None:
     found = {name: onnx_backend.supports_device(name) for name in ("CPU", CHIP, f"{CHIP}:f16", "CUDA", f"{CHIP}:f8")}
     assert found == {"CPU": True, CHIP: True, f"{CHIP}:f16": True, "CUDA": False, f"{CHIP}:f8": False}

@@ -84,12 +84,18 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, Any]]:
     return found
 
 
+@pytest.mark.chip("bm1684x")
+@pytest.mark.chip("cv181x")
+@pytest.mark.chip("c")
 def test_what_commands_write_fits(written: list[tuple[str, Any]]) -> None:
     assert {name for name, _ in written} == {"report", "memory-plan", "network"}
     wrong = [f"{name}{fault}" for name, value in written for fault in faults(value, schema(name))]
     assert wrong == []
 
 
+@pytest.mark.chip("bm1684x")
+@pytest.mark.chip("cv181x")
+@pytest.mark.chip("c")
 def test_damaged_files_do_not_fit(written: list[tuple[str, Any]]) -> None:
     missed: list[str] = []
     for name, value in written[:3]:

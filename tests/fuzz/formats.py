@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from tpuc.npy import read_array
 
-from tests.chips.c import hostile
+from tests.fuzz import hostile
 from tests.fuzz.mutate import BYTE_MUTATIONS, EXTREMES, Random, mutate_text
 
 NUMBERS = ("0", "-1", "1e400", "nan", "-inf", "inf", "9223372036854775808", "-2147483649", "1e-400", "0x7f", "", "1_0")

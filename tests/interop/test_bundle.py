@@ -24,7 +24,7 @@ from tpuc_images.placing import Placement, placement
 
 from tests.chips.command_line import tpuc
 from tests.chips.cv18.op_networks import Net
-from tests.chips.cv18xx.test_frames import network
+from tests.chips.frames import network
 from tests.docs.test_milk_v_duo import DIGITS
 from tests.interop.bundles import Runtime, printed, vendor_library
 from tests.tools.eval.test_fused_boxes import IMAGE, Heads, write_heads

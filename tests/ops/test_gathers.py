@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 from tpuc.api import F32, LoweringNode, TensorType
-from tpuc.registry import Registry
 from tpuc_legalize.composer import largest_whole
 from tpuc_legalize.gathers import GatherElementsAny, GatherNDAny
 from tpuc_ops import top
 
-CHIP = Registry().get("tpuc.chips", "cv183x").description
+from tests.chips.needed import needed
+
+CHIP = needed("cv183x").description
 
 
 def node(op: top.GatherND | top.GatherElements, *shapes: tuple[int, ...]) -> LoweringNode:

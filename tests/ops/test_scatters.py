@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 from tpuc.api import F32, LoweringNode, TensorType
-from tpuc.registry import Registry
 from tpuc_legalize.scatters import ScatterElementsAny, ScatterNDAny
 from tpuc_ops import top
 
-CHIP = Registry().get("tpuc.chips", "cv183x").description
+from tests.chips.needed import needed
+
+CHIP = needed("cv183x").description
 
 
 def node(

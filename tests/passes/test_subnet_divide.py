@@ -10,7 +10,7 @@ from tpuc.api import Operation
 from tpuc_driver.session import Session
 from tpuc_plan.subnet_divide import HOST, TPU, crossings, fewest_crossings
 
-from tests.chips.bm1684x.layered_networks import read_layered
+from tests.chips.layered_networks import read_layered
 from tests.families import each
 from tests.frontends.caffe.files import inputs, layer, read
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -47,12 +48,17 @@ class Sampling:
         count = min(self.top_k or len(logits), len(logits)) if self.temperature else 1
         others[1] = np.full((1, 1), count)
         given = [logits[None], ids, penalty if written else np.ones((1, 1)), *others]
-        network = sample_network(SAMPLE, (1, len(logits)), ids.shape[1], count)
         names = sample_inputs((1, len(logits)), ids.shape[1])
-        found = Interpreter(network).run(
+        found = _interpreter(len(logits), ids.shape[1], count).run(
             {name: np.asarray(array, np.float32) for name, array in zip(names, given, strict=True)}
         )
         return drawn(found["probs"][0], found["token"][0], random)
+
+
+@lru_cache(maxsize=2)
+def _interpreter(vocabulary: int, length: int, count: int) -> Interpreter:
+    """The network of one sequence, planned once for all tokens of a text without a penalty."""
+    return Interpreter(sample_network(SAMPLE, (1, vocabulary), length, count))
 
 
 def drawn(shares: Array, tokens: Array, random: np.random.Generator) -> int:

@@ -18,8 +18,8 @@ from tpuc_bm1684x.isa import DType, Fill
 from tpuc_bm1684x.isa.stream import decode_stream
 from tpuc_driver.session import Session
 
-from tests.chips.bm1684x.layered_networks import BEST, TEXTS, read_layered, write_best
 from tests.chips.command_line import tpuc
+from tests.chips.layered_networks import BEST, TEXTS, read_layered, write_best
 from tests.chips.pooled_regions import REGIONS
 from tests.chips.single_shot import read_detections
 from tests.families import each

@@ -17,8 +17,8 @@ from tpuc_driver.cli import main
 from tpuc_driver.session import Session
 from tpuc_driver.written import is_written_here, remember_written, state_folder
 
-from tests.chips.c import hostile
 from tests.chips.c.programs import DIGITS, FLOAT, compile_digits, needs_compiler, needs_lowerings
+from tests.fuzz import hostile
 
 pytestmark = [needs_lowerings, needs_compiler]
 SECONDS = 8

@@ -15,6 +15,7 @@ from tpuc_testing.kernel_conformance import Fixed
 from tests.chips import layer_cases
 from tests.chips.cv18 import lowering_cases
 from tests.chips.layer_cases import CURVE, LayerCase
+from tests.chips.needed import needed
 
 FILTERS = 6
 """Steps of sums of many products: each filter is off by up to half of 127ths."""
@@ -350,7 +351,7 @@ COMPOSED = {
 }
 """By legalizations, in bf16: sums of rounded products."""
 _REGISTRY = Registry()
-_CHIP = _REGISTRY.get("tpuc.chips", "cv183x").description
+_CHIP = needed("cv183x").description
 SHARED = {
     name: dataclasses.replace(
         case,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tpuc.api import ImageFrame, LoadedModel, Unsupported, UsageError
 from tpuc_driver.session import Boundary, Session
 
-from tests.chips.cv18.op_networks import Net
+from tests.chips.frames import network
 from tests.families import each
 
 NORMALIZED: dict[str, Any] = {"mean": (103.9, 116.8, 123.7), "scale": (0.017, 0.0171, 0.0175), "pixel_format": "rgb"}
@@ -41,16 +41,6 @@ PLANES = {
 """Where those of video begin, and how far their rows are apart."""
 ROWS = {"cv183x": 32, "cv181x": 64, "cv180x": 64}
 """At which multiples of bytes they begin."""
-
-
-def network(path: Path, channels: int = 3, inputs: int = 1) -> Path:
-    """Convolutions of two images each, or of one image for each of several inputs."""
-    net, images = Net(), 2 if inputs == 1 else 1
-    names = ["image"] if inputs == 1 else [f"image{index}" for index in range(inputs)]
-    for index, name in enumerate(names):
-        net.op("Conv", [name, net.normal(f"w{index}", (8, channels, 3, 3), 0.2)], f"y{index}", pads=[1] * 4)
-    shapes = dict.fromkeys(names, (images, channels, 12, 18))
-    return net.save(path, shapes, [f"y{index}" for index in range(inputs)])
 
 
 def compiled(session: Session, path: Path, preprocess: dict[str, Any], boundary: Boundary) -> bytes:

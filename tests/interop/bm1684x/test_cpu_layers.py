@@ -11,8 +11,8 @@ import pytest
 from tpuc_bm1684x.chip import CHIP
 from tpuc_driver.session import Session
 
-from tests.chips.bm1684x.layered_networks import TEXTS, write_best
 from tests.chips.bm1684x.test_cpu_layers import built, built_detections
+from tests.chips.layered_networks import TEXTS, write_best
 from tests.chips.pooled_regions import REGIONS
 from tests.chips.single_shot import read_detections
 from tests.conftest import RunVendor
