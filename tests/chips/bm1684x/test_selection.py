@@ -1,4 +1,4 @@
-"""TopK of long rows, which are ranked within groups first."""
+"""TopK of long rows: the best are selected by counting, or ranked within groups first."""
 
 from __future__ import annotations
 
@@ -14,6 +14,10 @@ from tests.chips.bm1684x.onnx_runtime import Arrays, check_equal, compiled
 from tests.conftest import RunVendor
 
 CASES: list[tuple[tuple[int, ...], int, int, int]] = [
+    ((1, 8400), 300, -1, 1),
+    ((3, 2100, 2), 500, 1, 0),
+    ((2, 9000), 31, 1, 1),
+    ((1, 2048), 1300, 1, 1),
     ((3, 1000), 5, -1, 1),
     ((2, 333, 3), 7, 1, 0),
     ((5, 200), 40, -1, 0),
@@ -39,7 +43,10 @@ def selections(work: Path, mode: str) -> tuple[Session, bytes, Arrays, Arrays]:
         kinds = zip(names, (TensorProto.FLOAT, TensorProto.INT64), strict=True)
         outputs += [helper.make_tensor_value_info(name, kind, None) for name, kind in kinds]
         inputs[x] = random.integers(-20, 20, dims).astype(np.float32)
-        inputs[x][inputs[x] == (-20 if largest else 19)] = -np.inf if largest else np.inf
+        worst = -np.inf if largest else np.inf
+        inputs[x][inputs[x] == (-20 if largest else 19)] = worst
+        if count > 1000:  # fewer finite ones than are selected
+            inputs[x][random.random(dims) < 0.7] = worst
     graph = helper.make_graph(nodes, "selections", sources, outputs, constants)
     session, data, wanted = compiled(work, graph, inputs, mode)
     return session, data, inputs, wanted
@@ -76,4 +83,4 @@ def test_the_best_of_thousands_take_less_than_comparing_all_pairs(tmp_path: Path
     )
     session = Session(chip="bm1684x", quantize="f16")
     loaded = session.chip.load(session.build(session.transform(path)).data)
-    assert loaded.timeline("vendor").cycles <= 120_000
+    assert loaded.timeline("vendor").cycles <= 8_000

@@ -142,6 +142,18 @@ class TestProducts(OpConformance):
     flops = 4
 
 
+class TestBestPlaces(OpConformance):
+    op = tpu.BestPlaces(kept=5)
+
+    @staticmethod
+    def reference(x: Array) -> Array:
+        best = [sorted(sorted(range(len(row)), key=lambda i: (-row[i], i))[:5]) for row in x]
+        return np.array([[one.index(i) if i in one else 5 for i in range(x.shape[1])] for one in best], np.int32)
+
+    samples = ([np.rint(uniform(2, 12, low=-2, high=2))],)
+    flops = 32
+
+
 class TestRank(OpConformance):
     op = tpu.Rank(largest=False)
 

@@ -35,6 +35,7 @@ CASES: list[tuple[Op, list[TensorType], str]] = [
     (tpu.Max(), [floats(2), integers(2)], "operands of one type are needed, these are f32, i8"),
     (tpu.Min(), [integers(2), floats(2)], "operands of one type are needed, these are i8, f32"),
     (tpu.Pad(paddings=(0, 1), mode="wrap"), [floats(2)], "mode must be constant, reflect or edge, this one is wrap"),
+    (tpu.BestPlaces(kept=4), [floats(2, 3)], "rows of at least kept=4 elements are needed"),
     (tpu.Rank(), [floats(2, 3), floats(3, 2)], "the same tensor of two dimensions is needed twice"),
     (
         tpu.RecurrentSteps(kind="GRU", hidden_size=3, steps=2),

@@ -13,6 +13,7 @@ from tpuc_bm1684x.isa.target import BM1684X, Target
 from tpuc_bm1684x.kernels.activation import ReluKernel
 from tpuc_bm1684x.kernels.active import ActiveKernel
 from tpuc_bm1684x.kernels.arg_rows import AnyArgKernel
+from tpuc_bm1684x.kernels.best_places import BestPlacesKernel
 from tpuc_bm1684x.kernels.binary import DivKernel, ExtremeKernel, MulKernel, SumKernel
 from tpuc_bm1684x.kernels.cast import CastKernel
 from tpuc_bm1684x.kernels.deconv import DeconvKernel
@@ -89,6 +90,7 @@ _KERNELS: Mapping[type[Op] | tuple[type[Op], ...], Callable[[Target], Any]] = {
     tpu.ScatterRows: lambda _: ScatterRowsKernel(),
     tpu.Arg: AnyArgKernel,
     tpu.Scan: ScanKernel,
+    tpu.BestPlaces: BestPlacesKernel,
     tpu.Rank: RankKernel,
     tpu.Remainder: RemainderKernel,
     tpu.Truncate: TruncateKernel,

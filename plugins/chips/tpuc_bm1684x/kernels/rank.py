@@ -133,7 +133,7 @@ class RankKernel(OfChip, TileKernel[tpu.Rank, Bm1684xAssembler]):
         for first, end, side in _sides(placed.tile, c, self.lanes):
             self._compare(node.op, placed, found, (first, end), side, asm)
         total, part = found["total"], found["part"]
-        _count(found["before"], found["other"], shape, total if phase.starts else part, asm)
+        count(found["before"], found["other"], shape, total if phase.starts else part, asm)
         if not phase.starts:
             arithmetic(asm, ArithmeticOp.ADD, column_shape, total, total, part)
         if phase.ends:
@@ -177,7 +177,7 @@ class RankKernel(OfChip, TileKernel[tpu.Rank, Bm1684xAssembler]):
         arithmetic(asm, ArithmeticOp.ADD, shape, before, before, other)
 
 
-def _count(values: Operand, sums: Operand, shape: Shape4, target: Operand, asm: Bm1684xAssembler) -> None:
+def count(values: Operand, sums: Operand, shape: Shape4, target: Operand, asm: Bm1684xAssembler) -> None:
     """Sum each row. Pooling over whole vectors takes one cycle per vector, pooling within a vector one per element."""
     n, c, _, width = shape
     vector = asm.target.vector(values.dtype.bytes)

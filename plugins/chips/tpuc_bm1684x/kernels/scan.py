@@ -48,32 +48,12 @@ class ScanKernel(OfChip, TileKernel[tpu.Scan, Bm1684xAssembler]):
 
     def emit(self, node: Node[tpu.Scan], placed: PlacedTile, phase: Phase, asm: Bm1684xAssembler) -> None:
         shape, current = placed.result.shape, operand(placed.operand(0))
-        buffers = [Operand(placed.scratch[name].address, DType.F32) for name in ("even", "odd")]
+        even, odd = (Operand(placed.scratch[name].address, DType.F32) for name in ("even", "odd"))
         if current.dtype is not DType.F32:
-            arithmetic(asm, ArithmeticOp.CAST, shape, buffers[1], current)
-            current = buffers[1]
+            arithmetic(asm, ArithmeticOp.CAST, shape, odd, current)
+            current = odd
         combine = ArithmeticOp.ADD if node.op.mode == "Sum" else ArithmeticOp.MUL
-        length, step = shape[2], 1
-        while step < length:
-            target, rest = buffers[0], length - step
-            kept, changed, before = (0, step, 0) if not node.op.reverse else (rest, 0, step)
-            arithmetic(
-                asm,
-                combine,
-                _rows(shape, rest),
-                part_from(target, shape, asm.target, row=changed),
-                part_from(current, shape, asm.target, row=changed),
-                part_from(current, shape, asm.target, row=before),
-            )
-            arithmetic(
-                asm,
-                ArithmeticOp.COPY,
-                _rows(shape, step),
-                part_from(target, shape, asm.target, row=kept),
-                part_from(current, shape, asm.target, row=kept),
-            )
-            current, step = target, step * 2
-            buffers.reverse()
+        current = scan(asm, combine, shape, current, (even, odd), reverse=node.op.reverse)
         self._finish(node.op, current, placed, asm)
 
     def _finish(self, op: tpu.Scan, current: Operand, placed: PlacedTile, asm: Bm1684xAssembler) -> None:
@@ -92,6 +72,42 @@ class ScanKernel(OfChip, TileKernel[tpu.Scan, Bm1684xAssembler]):
             )
         start = Scalar.of(0.0 if op.mode == "Sum" else 1.0, result.dtype)
         arithmetic(asm, ArithmeticOp.COPY, _rows(shape, 1), part_from(result, shape, asm.target, row=first), start)
+
+
+def scan(
+    asm: Bm1684xAssembler,
+    combine: ArithmeticOp,
+    shape: Shape4,
+    current: Operand,
+    buffers: tuple[Operand, Operand],
+    *,
+    reverse: bool = False,
+) -> Operand:
+    """Combine each row with all rows before it; returns the one of two buffers that has the result, or `current` where
+    there is a single row.
+    """
+    length, step = shape[2], 1
+    while step < length:
+        target, rest = buffers[0], length - step
+        kept, changed, before = (0, step, 0) if not reverse else (rest, 0, step)
+        arithmetic(
+            asm,
+            combine,
+            _rows(shape, rest),
+            part_from(target, shape, asm.target, row=changed),
+            part_from(current, shape, asm.target, row=changed),
+            part_from(current, shape, asm.target, row=before),
+        )
+        arithmetic(
+            asm,
+            ArithmeticOp.COPY,
+            _rows(shape, step),
+            part_from(target, shape, asm.target, row=kept),
+            part_from(current, shape, asm.target, row=kept),
+        )
+        current, step = target, step * 2
+        buffers = (buffers[1], buffers[0])
+    return current
 
 
 def _rows(shape: Shape4, count: int) -> Shape4:

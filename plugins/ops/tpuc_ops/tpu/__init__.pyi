@@ -6,6 +6,7 @@ from tpuc_ops.tpu.active import Active as Active
 from tpuc_ops.tpu.add import Add as Add
 from tpuc_ops.tpu.add_const import AddConst as AddConst
 from tpuc_ops.tpu.arg import Arg as Arg
+from tpuc_ops.tpu.best_places import BestPlaces as BestPlaces
 from tpuc_ops.tpu.bitwise import Bitwise as Bitwise
 from tpuc_ops.tpu.cast import Cast as Cast
 from tpuc_ops.tpu.clip import Clip as Clip

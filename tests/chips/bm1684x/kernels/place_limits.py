@@ -10,6 +10,7 @@ from tpuc_ops.top.scatter_elements import ScatterElements
 from tpuc_ops.top.scatter_nd import ScatterND
 from tpuc_ops.top.topk import TopK
 from tpuc_ops.tpu.arg import Arg
+from tpuc_ops.tpu.best_places import BestPlaces
 from tpuc_ops.tpu.bitwise import Bitwise
 from tpuc_ops.tpu.compare import Compare
 from tpuc_ops.tpu.gather_rows import GatherRows
@@ -53,6 +54,8 @@ KERNEL_LIMITS: list[tuple[Node, Node, str]] = [
         node(Reduce(axes=(1,), mode="ReduceProd"), [t(3, 4)], t(3, 1, element=I32)),
         "products of floats only, these are i32",
     ),
+    (node(BestPlaces(kept=9), [t(2, 3072)]), node(BestPlaces(kept=9), [t(2, 3000)]), "rows of a multiple of 1024"),
+    (node(BestPlaces(kept=9), [t(1, 1 << 17)]), node(BestPlaces(kept=9), [t(1, 1 << 18)]), "at most 131072"),
     (node(Rank(), [t(2, 32768)] * 2), node(Rank(), [t(2, 32769)] * 2), "at most 32768 rows and values in a row"),
 ]  # fmt: skip
 
@@ -61,8 +64,8 @@ LOWERING_LIMITS: list[tuple[LoweringNode, LoweringNode, str]] = [
     (top(Cast(to="BFLOAT16"), (2, 3)), top(Cast(to="FLOAT8E5M2"), (2, 3)), "this one is FLOAT8E5M2"),
     (top(CumSum(axis=0), (8192,)), top(CumSum(axis=0), (8193,)), "at most 8192 values along the axis"),
     (
-        top(TopK(axis=1, K=20000), (2, 32768)),
-        top(TopK(axis=1, K=20000), (2, 32769)),
+        top(TopK(axis=1, K=22000), (2, 32768)),
+        top(TopK(axis=1, K=22000), (2, 32769)),
         "at most 32768 rows and as many values to rank in each, there are 2 and 32769",
     ),
     (

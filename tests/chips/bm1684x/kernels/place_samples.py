@@ -179,5 +179,11 @@ _LONG = few(1, 2500)
 ORDER["rank_long"] = Sample(tpu.Rank(), [_LONG, _LONG], tilings=({"c": 192, "k": 192},))
 ORDER["rank_bytes"] = Sample(tpu.Rank(), [i8(2, 100), i8(2, 100)])
 ORDER["rank_half"] = Sample(tpu.Rank(), [half(uniform(1, 100)), half(uniform(1, 100))])
+for _name, _largest in (("best", True), ("worst", False)):
+    ORDER[_name] = Sample(tpu.BestPlaces(kept=300, largest=_largest), [few(3, 1024)], tilings=({"n": 2}, {"n": 1}))
+    ORDER[f"{_name}_half"] = Sample(tpu.BestPlaces(kept=7, largest=_largest), [half(uniform(2, 2048))])
+    ORDER[f"{_name}_brain"] = Sample(tpu.BestPlaces(kept=1000, largest=_largest), [brain(uniform(1, 1024))])
+    ORDER[f"{_name}_bytes"] = Sample(tpu.BestPlaces(kept=100, largest=_largest), [i8(2, 3072)])
+ORDER["best_of_all"] = Sample(tpu.BestPlaces(kept=2047), [uniform(2, 2048)])
 
 ALL = {"rows": ROWS, "logic": LOGIC, "order": ORDER}
