@@ -255,6 +255,10 @@ class Metric(ABC):
         """Return whether a prediction is right; None if that is not a yes-or-no question."""
         return None
 
+    def fit(self, prediction: Any, truth: Any) -> float | None:
+        """Return the logarithm of the probability that a prediction gives to the truth; None if it gives none."""
+        return None
+
     def classes_of(self, digest: Any) -> int | None:
         """Return the number of classes of the network behind a digest; None if irrelevant."""
         return None

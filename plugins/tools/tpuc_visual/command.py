@@ -61,6 +61,7 @@ def command(
         layers_of(other),
         exact_weights=weights_of(one),
         quantized_weights=weights_of(other),
+        remark=remark,
     )
     visual = Visual(networks, lambda: compare_networks(one, other, inputs, app.registry))
     if output is not None:

@@ -27,7 +27,9 @@ Weights = Mapping[str, Sequence[Weight]]
 
 @dataclass(frozen=True)
 class Networks:
-    """What is shown: names of both files, their layers and weights, and their similarity (None: not computed yet)."""
+    """What is shown: names of both files, their layers and weights, their similarity (None: not computed yet), and what
+    there is to say of the inputs.
+    """
 
     exact_name: str
     quantized_name: str
@@ -36,6 +38,7 @@ class Networks:
     alike: Mapping[str, Alike] | None = None
     exact_weights: Weights = field(default_factory=dict[str, Sequence[Weight]])
     quantized_weights: Weights = field(default_factory=dict[str, Sequence[Weight]])
+    remark: str = ""
 
 
 def render(networks: Networks) -> str:
@@ -46,7 +49,7 @@ def render(networks: Networks) -> str:
     body = "".join(_row(number, row, networks.alike, limits) for number, row in enumerate(rows))
     fields = {
         "TITLE": f"{networks.exact_name} and {networks.quantized_name}",
-        "SUMMARY": _summary(networks),
+        "SUMMARY": ". ".join(filter(None, (_summary(networks), networks.remark))),
         "CHART": Markup(_chart(rows, networks.alike, limits)),
         "ROWS": Markup(body),
         "RUN": Markup("" if networks.alike is not None else '<button id="run">Run both networks</button>'),

@@ -114,6 +114,8 @@ def test_surer_presets_are_found_by_paired_samples() -> None:
     assert names(blurred, ("always one class", 1.0, always)) == []
     assert names(right * 0.3, ("without a doubt", 50.0, np.roll(right, 1, 1) * 50)) == []
     assert names(blurred[:, :2], ("right", 1.0, right[:, :2])) == []
+    offset = np.where(right.argmax(1, keepdims=True) % 2, right, np.roll(right, 1, 1)) * 3 + 9 * (np.arange(9) % 2)
+    assert names(right * 0.5, ("larger, with an offset that turns half of the classes", 1.0, offset)) == []
 
 
 TRAINED: dict[str, tuple[str, str, dict[str, Any]]] = {

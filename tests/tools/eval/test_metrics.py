@@ -18,6 +18,7 @@ from tpuc_eval.metrics.best_box import BestBox
 from tpuc_eval.metrics.coco import NAMES, CocoAp
 from tpuc_eval.metrics.topk import TopK
 from tpuc_eval.metrics.voc import VocAp
+from tpuc_eval.preset_advice import SURE, Found, Trials
 from tpuc_eval.protocols import Detections, Metric, Objects
 
 from tests.families import each
@@ -28,6 +29,24 @@ BIG = (100.0, 100.0, 200.0, 200.0)  # 10000 pixels: large in COCO's words, which
 def judged(metric: Metric, predictions: Sequence[Any], truths: Sequence[Any], classes: Sequence[str] = ()) -> Any:
     """The figures of predictions."""
     return metric.evaluate([metric.digest(one, "net.onnx") for one in predictions], truths, classes)
+
+
+def test_the_probability_of_a_label_is_that_of_probabilities_and_logits() -> None:
+    logits = np.array([2.0, -1.0, 0.5])
+    shares = np.exp(logits) / np.exp(logits).sum()
+    expected = math.log(shares[2] + 1e-3)
+    assert TopK().fit(logits, 2) == pytest.approx(expected) == TopK().fit(shares, 2)
+    assert Auc().fit(logits, 2) is None
+
+
+def test_a_preset_is_better_by_paired_samples() -> None:
+    random = np.random.default_rng(3)
+    now, noise = random.normal(-2, 1, 40), random.normal(0, 0.5, 40)
+    rows = zip(now, now + noise, now + noise + 0.4, strict=True)
+    trials = Trials([Found(right=(True, True, True), fits=row) for row in rows])
+    assert trials.gain(0) < SURE <= trials.gain(1)
+    counted = Trials([Found(right=(place < 5, place < 9), fits=(math.nan,) * 2) for place in range(16)])
+    assert counted.gain(0) == SURE
 
 
 def found(*rows: tuple[tuple[float, ...], float, int]) -> Detections:

@@ -54,6 +54,20 @@ def test_imagenet(
     assert found == {"top-1": top_1 / 60, "top-5": top_5 / 60}
 
 
+@pytest.mark.parametrize(("said", "right"), [("imagenet-tf", None), ("imagenet-torch", 30), ("yolo", 25), ("caffe", 1)])
+def test_a_preset_that_makes_labels_less_probable_is_noticed(
+    said: str, right: int | None, model_data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also where half of the predictions are right, and as many as with the better preset."""
+    data = model_data / "data" / "imagenet_eval"
+    words = [str(data), "--label-file", str(data / "labels.tsv"), "--preprocess", said]
+    assert main(["eval", str(model_data / "onnx" / "mobilenet_v1_0.25_128_bn.onnx"), *words]) == 0
+    told = " ".join(capsys.readouterr().err.split())
+    assert ("check the preprocessing" in told) == (right is not None)
+    if right is not None:
+        assert f"{right} of 60 predictions are right; with preset imagenet-tf" in told
+
+
 @pytest.mark.chip("bm1684x")
 @pytest.mark.parametrize(("mode", "lost"), [("f32", 0), ("int8", 1)])
 def test_a_newcomer_says_once_what_pictures_are(

@@ -9,6 +9,7 @@ less sure, and those of two classes: confidence grows with the scale there.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -55,15 +56,11 @@ class PresetScore:
     """Of the best class over the second, in standard deviations of the logits, by samples, as entropies."""
     entropies: Array
 
-    def agrees_with(self, other: PresetScore) -> bool:
-        """True if both predict mostly the same classes."""
-        same = sum(one == two for one, two in zip(self.classes, other.classes, strict=True))
-        return same > len(self.classes) / 2
-
     def gain_of(self, other: PresetScore) -> float:
         """How much more confident the other one is: the mean gain in entropy over its standard error; minus infinity
         where it tells less, is hardly more confident, or has no doubt that a float32 shows. Larger inputs alone
-        enlarge the logits: where the classes are the same, margins in deviations of the logits have to gain, too.
+        enlarge the logits: margins in deviations of the logits have to gain as much where most classes are the same,
+        and must not fall where this one tells something.
         """
         has_doubts = np.median(other.entropies) > np.finfo(np.float32).eps
         if (
@@ -72,10 +69,10 @@ class PresetScore:
             or not has_doubts
         ):
             return -math.inf
-        gain = significance(self.entropies - other.entropies)
-        if not self.agrees_with(other):
-            return gain
-        return min(gain, significance(other.margins - self.margins))
+        gain, margins = significance(self.entropies - other.entropies), significance(other.margins - self.margins)
+        is_same = sum(map(operator.eq, self.classes, other.classes)) > len(self.classes) / 2
+        falls = margins < 0 and self.information > other.information / 2
+        return min(gain, margins) if is_same or falls else gain
 
 
 def score_outputs(outputs: Sequence[Outputs]) -> PresetScore | None:

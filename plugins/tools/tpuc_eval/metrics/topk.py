@@ -8,10 +8,15 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from tpuc.api import UsageError
+from tpuc_ops import elementary
 
 from tpuc_eval.metrics.predictions import no_label, scores_of
 from tpuc_eval.protocols import Metric
 
+FLOOR = 1e-3
+"""Added to a probability before its logarithm: what is less probable is as wrong."""
+SUM_ERROR = 1e-2
+"""Distance from 1 up to which a sum of scores is one of probabilities."""
 Ranked: TypeAlias = tuple[int, tuple[int, ...]]
 """The number of classes, and the first of them, best first."""
 
@@ -55,6 +60,12 @@ class TopK(Metric):
 
     def is_right(self, digest: Ranked, truth: Any) -> bool:
         return digest[1][0] == truth
+
+    def fit(self, prediction: Any, truth: Any) -> float | None:
+        scores = scores_of(self.name, prediction, "")
+        if (scores < 0).any() or abs(scores.sum() - 1) > SUM_ERROR:
+            scores = np.exp(scores - scores.max())
+        return float(elementary.log(scores[truth] / scores.sum() + FLOOR))
 
     def classes_of(self, digest: Ranked) -> int:
         return digest[0]
