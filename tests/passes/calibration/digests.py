@@ -116,6 +116,14 @@ NETWORKS: Mapping[str, Callable[[], Graph]] = {
 }
 
 
+def samples(graph: Graph, folder: Path) -> Path:
+    """The file with the calibration samples of a network."""
+    random = np.random.default_rng(5)
+    path = folder / "samples.npz"
+    np.savez(path, x=random.standard_normal((SAMPLES, *graph.shape)).astype(np.float32))
+    return path
+
+
 def digests(case: str, folder: Path) -> list[str]:
     """Of the table, where there is one, and of the file."""
     name, chip, mode = case.split(".")
@@ -126,10 +134,7 @@ def digests(case: str, folder: Path) -> list[str]:
     table: Any = None
     found: list[str] = []
     if mode == "int8":
-        random = np.random.default_rng(5)
-        samples = random.standard_normal((SAMPLES, *graph.shape)).astype(np.float32)
-        np.savez(folder / "samples.npz", x=samples)
-        table = session.calibrate(module, dataset=folder / "samples.npz")
+        table = session.calibrate(module, dataset=samples(graph, folder))
         table.write(folder / "table")
         found.append(hashlib.sha256((folder / "table").read_bytes()).hexdigest()[:16])
     return [*found, hashlib.sha256(session.build(module, table).data).hexdigest()[:16]]

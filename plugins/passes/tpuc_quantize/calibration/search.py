@@ -157,7 +157,7 @@ class Search:
         self.progress.values.clear()
         tuner = Tuner(FakeNetwork(self.module), self.lowest, choices)
         names = corrected_ops(FakeNetwork(plain)) if known else frozenset[str]()
-        found = {place: {name: one[name] for name in names} for place, one in known.items()}
+        found = {place: {name: own for name, own in one.items() if name in names} for place, one in known.items()}
         products = [observed[at[place]].products if place in missing else found[place] for place in biased]
         return Observed(tuner, [observed[at[one]] for one in tuned], products, biased)
 
