@@ -80,13 +80,18 @@ def ddr_bound(size: int, target: Target) -> int:
     return int(size * rates.scale / (rates.load.copy * target.cores))
 
 
+def network_file(name: str, data: Path | None, folder: Path) -> Path:
+    """The file of a network; those that are made are written into `folder`."""
+    if name not in NETWORKS:
+        return traffic.network_file(name, data, folder)
+    path = folder / f"{name}.onnx"
+    path.write_bytes(network(name).SerializeToString())
+    return path
+
+
 def measure(name: str, data: Path | None, mode: str, folder: Path) -> Row:
     """Cycles with either number of cores, and what two could reach."""
-    if name in NETWORKS:
-        path = folder / f"{name}.onnx"
-        path.write_bytes(network(name).SerializeToString())
-    else:
-        path = traffic.network_file(name, data, folder)
+    path = network_file(name, data, folder)
     row: Row = {}
     for key, cores in (("one", 1), ("two", BM1688.cores)):
         session, built = traffic.compiled(name, path, BM1688.name, mode, folder, cores=cores)

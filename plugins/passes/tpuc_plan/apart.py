@@ -5,11 +5,11 @@ Between such operations, runs of others stay on one core, with their values in l
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate, product
 
-from tpuc.api import LmemOverflow, Operation, Value
+from tpuc.api import Engine, LmemOverflow, Operation, Timeline, Value
 from tpuc.api.boundary import states_of
 
 from tpuc_plan.module_planner import ModulePlanner
@@ -38,12 +38,6 @@ def plan_apart(planner: ModulePlanner, plan: Plan) -> Plan:
         return plan
     cycles = planner.costs.cycles.by((chip.shared_profile,)) if chip.shared_profile else planner.costs.cycles
     timeline, operations = timelines[0]
-    times: dict[Operation, int] = {}
-    end = 0
-    for entry in sorted(timeline.entries, key=lambda entry: entry.end):
-        operation = operations[id(entry.command.instruction)]
-        times[operation] = times.get(operation, 0) + max(entry.end - end, 0)
-        end = max(end, entry.end)
     pairs = zip(planner.module.main.operations, plan.ops, strict=True)
     still = {operation for operation, one in pairs if isinstance(one, ConcatAlias | SliceView)}
     moved = planner.with_moves(plan)
@@ -60,11 +54,11 @@ def plan_apart(planner: ModulePlanner, plan: Plan) -> Plan:
     outputs = {aliases.root(value) for value in (*planner.module.main.outputs, *planner.shared(moved))}
     budget = chip.lmem.lane_bytes * _BUDGET // 100
     finder = ApartFinder(tasks, outputs, CascadeCosts(cycles), aliases, budget, planner.cores)
-    alone = [times.get(task.operation, 0) for task in tasks]
-    costs = Costs(alone, apart, _borders(planned, [task.operation for task in tasks], planner.costs.cycles))
+    borders = _borders(planned, [task.operation for task in tasks], planner.costs.cycles)
     best, least = plan, timeline.cycles
     tried = [dict[Operation, TilePlan]()]
-    for weight, constants in product(_WEIGHTS, _CONSTANTS):
+    for times, weight, constants in product(_times(timeline, operations), _WEIGHTS, _CONSTANTS):
+        costs = Costs([times.get(task.operation, 0) for task in tasks], apart, borders)
         chosen = finder.choose(costs, weight, constants)
         if chosen in tried:
             continue
@@ -74,6 +68,22 @@ def plan_apart(planner: ModulePlanner, plan: Plan) -> Plan:
         if count is not None and count < least:
             best, least = replace(found, cycles=count), count
     return best
+
+
+def _times(timeline: Timeline, operations: Mapping[int, Operation]) -> Iterator[Mapping[Operation, int]]:
+    """Yield the cycles that a program takes for each operation: until its results are there, by which loads of later
+    operations take the time of what is computed meanwhile; and by what is computed alone, which loads may wait for.
+    """
+    entries = [(entry, operations[id(entry.command.instruction)]) for entry in timeline.entries]
+    computed = {operation for entry, operation in entries if entry.command.engine is Engine.COMPUTE}
+    ways = (entries, [one for one in entries if one[0].command.engine is Engine.COMPUTE or one[1] not in computed])
+    for chosen in ways:
+        times: dict[Operation, int] = {}
+        end = 0
+        for entry, operation in sorted(chosen, key=lambda one: one[0].end):
+            times[operation] = times.get(operation, 0) + max(entry.end - end, 0)
+            end = max(end, entry.end)
+        yield times
 
 
 def _borders(planned: PlannedFunction, operations: Sequence[Operation], cycles: Cycles) -> Sequence[int]:

@@ -1,4 +1,4 @@
-"""Trained networks, one sample, on both cores of BM1688: the vendor's runtime gives the simulator's bits."""
+"""Networks, one sample, on both cores of BM1688: the vendor's runtime gives the simulator's bits."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tpuc.api import stretches
 
-from benchmarks import traffic
+from benchmarks import cores, traffic
 from tests.interop.bm1688.conftest import RunFile
 
 pytestmark = pytest.mark.interop
@@ -21,6 +21,8 @@ pytestmark = pytest.mark.interop
         ("yunet_n_320", "f16", 1.5),
         ("squeezenet", "bf16", 1.0),
         ("yunet_n_320", "int8", 1.2),
+        ("tcn", "f16", 1.5),
+        ("tcn", "int8", 1.2),
     ],
 )
 def test_the_runtime_equals_the_simulator(
@@ -31,7 +33,7 @@ def test_the_runtime_equals_the_simulator(
     run_file: RunFile,
     tmp_path: Path,
 ) -> None:
-    source = traffic.network_file(name, model_data, tmp_path)
+    source = cores.network_file(name, model_data, tmp_path)
     one = traffic.compiled(name, source, "bm1688", mode, tmp_path)[1].data
     session, built = traffic.compiled(name, source, "bm1688", mode, tmp_path, cores=2)
     path = tmp_path / "two.bmodel"

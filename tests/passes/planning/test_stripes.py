@@ -74,10 +74,11 @@ def test_a_first_task_that_ends_with_a_transfer_is_a_stripe_ahead(monkeypatch: p
         assert place.buffer.last == read
 
 
-@given(st.integers(1, 4), st.integers(1, 12), st.integers(1, 2), st.data())
-def test_halos_grow_backwards(length: int, h: int, n: int, data: st.DataObject) -> None:
+@given(st.integers(1, 4), st.integers(1, 12), st.integers(1, 2), st.booleans(), st.data())
+def test_halos_grow_backwards(length: int, h: int, n: int, is_line: bool, data: st.DataObject) -> None:
+    """The columns of a single row count as rows."""
     parts = data.draw(st.integers(1, h))
-    tasks = chain(length, h, 4, n)
+    tasks = chain(length, 1, h, n) if is_line else chain(length, h, 4 if h > 1 else 1, n)
     stored: list[tuple[int, int]] = []
     for number, piece in enumerate(cascade_of(tasks, Stripes(0, 1, parts)).all()):
         batch, part = divmod(number, parts)

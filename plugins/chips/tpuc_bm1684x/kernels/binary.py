@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from tpuc.api import LocalTensor, Node, Phase, PlacedTile
+from tpuc.api import Layouts, LocalTensor, Node, Phase, PlacedTile
 from tpuc_ops.integers import zero_point
 from tpuc_ops.quant.arithmetic import Rounding
 
@@ -28,6 +29,11 @@ class BinaryKernel(ElementwiseKernel):
         if any(factor != 1.0 for factor in getattr(node.op, "coeff", None) or ()) and not node.result_type.is_quantized:
             return "coefficients other than 1 have no kernel"
         return super().refuse(node)
+
+    def layouts(self, node: Node) -> Layouts:
+        """Parts of larger operands are read where they are, unless one is broadcast over lanes first."""
+        layouts = super().layouts(node)
+        return layouts if self.spread_operands(node) else replace(layouts, strided=frozenset((0, 1)))
 
     def needed(self, node: Node) -> tuple[tuple[str, int], ...]:
         return (("left", 2), ("right", 2)) if node.result_type.is_quantized else ()

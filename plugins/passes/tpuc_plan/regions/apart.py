@@ -11,6 +11,7 @@ from tpuc_plan.regions.cascade_cost import CascadeCosts, constants_of, time_of
 from tpuc_plan.regions.cascades import CascadeFinder, is_sound
 from tpuc_plan.tasks.aliases import AliasSets
 from tpuc_plan.tasks.plan import Stripes, TilePlan
+from tpuc_plan.tasks.stripes import rows_of
 from tpuc_plan.tasks.task import Task
 
 _ROUNDS = (1, 2, 3, 4, 6, 8, 12, 16)
@@ -115,7 +116,7 @@ class ApartFinder(CascadeFinder):
     def _find_ending(self, stop: int) -> Iterator[Found]:
         last = self.cut[stop - 1]
         assert last is not None
-        fewest, rows = 0, last.results[0].shape[2]
+        fewest, rows = 0, rows_of(last.results[0].shape)
         self._begin(stop)
         for start in range(stop - 1, max(stop - self.length, 0) - 1, -1):
             if self.cut[start] is None:

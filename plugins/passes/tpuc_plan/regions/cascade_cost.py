@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from tpuc_plan.tasks.cost import Cycles
-from tpuc_plan.tasks.stripes import Cascade, Propagation
+from tpuc_plan.tasks.stripes import Cascade, Propagation, rows_of, same_rows
 from tpuc_plan.tasks.task import KernelFacts, TileTask
 
 _APART = 0.3
@@ -163,18 +163,19 @@ class IncrementalEstimate:
             except ValueError:
                 return False
         self.constants[point] = constants_of(task, self.cycles)
-        return 2 * rows <= 3 * self.batches * cascade.tasks[point].results[0].shape[2]
+        return 2 * rows <= 3 * self.batches * rows_of(cascade.tasks[point].results[0].shape)
 
     def _is_possible(self, point: int, task: TileTask) -> bool:
         """True if all readers use the same view of the result, and it has enough rows."""
         cascade, result = self.cascade, task.results[0]
-        if result.shape[2] < cascade.stripes.parts or result.shape[0] != cascade.tasks[-1].results[0].shape[0]:
+        last = cascade.tasks[-1].results[0]
+        if rows_of(result.shape) < cascade.stripes.parts or result.shape[0] != last.shape[0]:
             return False
         if any(cascade.start + point in self.dependences[user] for user in range(point, len(cascade.tasks))):
             return False
         for user, index in self.samples[0].propagation.readers.get(task.operation.result, ()):
             reader = cascade.tasks[user]
-            if result.view.strides is not None or reader.operand(index) != result:
+            if result.view.strides is not None or not same_rows(reader.operand(index), result):
                 return False
         return True
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from tpuc.api import Box, Phase, Shape4, Tile
+from tpuc.api import Box, Phase, Tile
 
 from tpuc_plan.tasks.cost import Cycles
 from tpuc_plan.tasks.steps import Buffer, Place, Step, StepBuilder, Store, TaskSteps
@@ -136,7 +136,8 @@ class _StripedSteps(TaskSteps):
         if share is None:
             return
         value, place, box = task.operation.result, results[0], task.result_box(tile, 0)
-        own, side = _cut(box, share), task.results[0]
+        side = task.results[0]
+        own = _cut(box, share.box(side.shape))
         band = common.passing.stripe.bands[(value,)]
         part = band.part(side, own)
         if task.cores > 1 and (part is None or part[1] is not None):  # another core stores what lies beyond the share
@@ -149,11 +150,9 @@ class _StripedSteps(TaskSteps):
         yield Store(value, source, side.ddr(own), self.cycles.store(side, own.shape))
 
 
-def _cut(box: Box, share: Band) -> Box:
-    """Return the intersection of a box with the batches and rows of a share."""
-    n, c, h, w = box.start
-    n1, h1 = n + box.shape[0], h + box.shape[2]
-    n, n1 = max(n, share.batches[0]), min(n1, share.batches[1])
-    h, h1 = max(h, share.rows[0]), min(h1, share.rows[1])
-    shape: Shape4 = (n1 - n, box.shape[1], h1 - h, box.shape[3])
-    return Box((n, c, h, w), shape)
+def _cut(box: Box, share: Box) -> Box:
+    """Return the intersection of two boxes."""
+    n, c, h, w = map(max, box.start, share.start)
+    ends = [[first + extent for first, extent in zip(one.start, one.shape, strict=True)] for one in (box, share)]
+    n1, c1, h1, w1 = map(min, *ends)
+    return Box((n, c, h, w), (n1 - n, c1 - c, h1 - h, w1 - w))

@@ -14,7 +14,7 @@ from tpuc_plan.tasks.aliases import AliasSets
 from tpuc_plan.tasks.def_use import def_uses
 from tpuc_plan.tasks.plan import Stripes
 from tpuc_plan.tasks.steps import Step, Steps, TensorLoad
-from tpuc_plan.tasks.stripes import Cascade
+from tpuc_plan.tasks.stripes import Cascade, row_axis, rows_of
 from tpuc_plan.tasks.task import Task, TileTask
 
 _PARTS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32)
@@ -140,7 +140,7 @@ class CascadeFinder:
         """
         last = self.cut[stop - 1]
         assert last is not None
-        most = bisect.bisect(_PARTS, last.results[0].shape[2])  # no stripe without a row
+        most = bisect.bisect(_PARTS, rows_of(last.results[0].shape))  # no stripe without a row
         fewest = 0 if last.results[0].shape[0] > 1 else 1  # the whole would be no stripe
         self._begin(stop)
         for start in range(stop - 2, max(stop - self.length, 0) - 1, -1):
@@ -302,15 +302,17 @@ def is_sound(cascade: Cascade) -> bool:
 def _cut_for_stripes(task: TileTask) -> TileTask | None:
     """Cut the task along channels only, where one tile cannot have them all; None if no stripe can pass through it."""
     space, lmem = task.space, task.chip.lmem
-    if len(task.operation.results) != 1 or any({"n", "h"} & {*constant.axes} for constant in task.facts.constants):
+    shape = task.results[0].shape
+    rows = "nchw"[row_axis(shape)]
+    if len(task.operation.results) != 1 or any({"n", rows} & {*constant.axes} for constant in task.facts.constants):
         return None
     sizes: dict[str, int] = {}
-    for name, extent in zip("nh", task.results[0].shape[::2], strict=True):
+    for name, extent in (("n", shape[0]), (rows, rows_of(shape))):
         if extent > 1 and space.axis(name) is None:
             return None
     for axis in space.axes:
         sizes[axis.name] = axis.size
-        if axis.limit and axis.size > axis.limit and axis.name != "h":
+        if axis.limit and axis.size > axis.limit and axis.name != rows:
             if axis.name != "c" or not axis.splittable:
                 return None
             sizes["c"] = axis.limit // lmem.lanes * lmem.lanes

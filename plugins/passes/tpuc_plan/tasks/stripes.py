@@ -1,7 +1,8 @@
 """Cascades: ops whose values pass through local memory in stripes of batches and rows, never whole.
 
 Every stripe computes its share of the cascade's live-out values. The receptive field of that share is traced back
-through the parts that kernels read; rows that two stripes need are computed, or loaded, by both.
+through the parts that kernels read; rows that two stripes need are computed, or loaded, by both. The columns of a value
+with a single row count as its rows: kernels see a sequence either way, at the same places of local memory.
 """
 
 from __future__ import annotations
@@ -28,6 +29,31 @@ Key: TypeAlias = "tuple[Value] | tuple[Value, int, int]"
 """Key of a band: a value, or a value with task and operand index if one operation loads it separately."""
 
 
+def row_axis(shape: Shape4) -> int:
+    """Return the axis of a tensor along which it is cut into stripes: h, or w if there is a single row."""
+    return 3 if shape[2] == 1 and shape[3] > 1 else 2
+
+
+def rows_of(shape: Shape4) -> int:
+    """Return the number of rows of a tensor that stripes divide."""
+    return shape[row_axis(shape)]
+
+
+def same_rows(one: Side, other: Side) -> bool:
+    """True if both place a value alike in local memory and cut it alike into stripes."""
+    if one == other:
+        return True
+    shapes = (one.shape, other.shape)
+    return (
+        one.agrees(other) and min(map(min, (shape[2:] for shape in shapes))) == 1 and len({*map(_extents, shapes)}) == 1
+    )
+
+
+def _extents(shape: Shape4) -> tuple[int, int, int, bool]:
+    """Return batches, channels, and rows of a tensor, and whether those have more than one element."""
+    return shape[0], shape[1], rows_of(shape), min(shape[2:]) > 1
+
+
 @dataclass(frozen=True)
 class Band:
     """Batches and rows of a value, as half-open ranges."""
@@ -43,24 +69,39 @@ class Band:
 
     def shape(self, whole: Shape4) -> Shape4:
         """Return the extents of the band in a tensor of shape `whole`."""
-        return (self.batches[1] - self.batches[0], whole[1], self.rows[1] - self.rows[0], whole[3])
+        rows = self.rows[1] - self.rows[0]
+        h, w = (rows, whole[3]) if row_axis(whole) == 2 else (whole[2], rows)
+        return (self.batches[1] - self.batches[0], whole[1], h, w)
 
     def box(self, whole: Shape4) -> Box:
         """Return the band as a box of a tensor of shape `whole`."""
-        return Box((self.batches[0], 0, self.rows[0], 0), self.shape(whole))
+        return Box(self._start(whole), self.shape(whole))
+
+    def _start(self, whole: Shape4) -> Shape4:
+        h, w = (self.rows[0], 0) if row_axis(whole) == 2 else (0, self.rows[0])
+        return (self.batches[0], 0, h, w)
+
+    def _inside(self, whole: Shape4, start: Shape4) -> Shape4:
+        """Return an index of a tensor of shape `whole` as an index of the band."""
+        n, c, h, w = (at - first for at, first in zip(start, self._start(whole), strict=True))
+        return (n, c, h, w)
 
     def part(self, side: Side, box: Box) -> tuple[int, Shape4 | None] | None:
         """Return offset and strides of a tile's part in the local copy of the band; None if the kernel cannot
         address it.
         """
-        n, c, h, w = box.start
-        return side.part(self.shape(side.shape), (n - self.batches[0], c, h - self.rows[0], w), box.shape)
+        return side.part(self.shape(side.shape), self._inside(side.shape, box.start), box.shape)
 
     def strided_part(self, side: Side, box: Box) -> tuple[int, Shape4 | None] | None:
         """Return offset and strides of a part that a transfer can address in the local copy; None if it cannot."""
-        n, c, h, w = box.start
-        start, item = (n - self.batches[0], c, h - self.rows[0], w), side.element.bits // 8
+        start, item = self._inside(side.shape, box.start), side.element.bits // 8
         return side.lmem.part_strides(side.layout, self.shape(side.shape), item, start, box.shape)
+
+    @staticmethod
+    def of(whole: Shape4, box: Box) -> Band:
+        """Return the smallest band of a tensor of shape `whole` that contains a box."""
+        n, row, axis = box.start[0], box.start[row_axis(whole)], row_axis(whole)
+        return Band((n, n + box.shape[0]), (row, row + box.shape[axis]))
 
 
 def _around(one: Range, other: Range) -> Range:
@@ -177,7 +218,7 @@ class Propagation:
             band = self._addressable(result, band, task)
             if band is None:
                 raise ValueError("parts of a stripe that cannot be addressed")
-        axis = task.space.axis("h")
+        axis = task.space.axis(_row_name(task))
         if axis is not None and axis.limit and band.rows[1] - band.rows[0] > axis.limit:
             raise ValueError("more rows than a tile may have")
         self.bands[(result,)] = band
@@ -187,8 +228,7 @@ class Propagation:
             if box is None or index in self.cascade.whole[point]:
                 continue
             self.readers.setdefault(self.root(task.operation.operands[index]), []).append((point, index))
-            n, _, h, _ = box.start
-            self.fields[point, index] = Band((n, n + box.shape[0]), (h, h + box.shape[2]))
+            self.fields[point, index] = Band.of(task.operand(index).shape, box)
 
     def _receptive_field(self, value: Value) -> Band | None:
         band = None
@@ -197,10 +237,10 @@ class Propagation:
         return band
 
     def _share(self, shape: Shape4) -> Band:
-        n, _, h, _ = shape
+        n, rows = shape[0], rows_of(shape)
         parts, batches = self.cascade.stripes.parts, self.cascade.stripes.batches
         first = min(self.batch * batches, n)
-        return Band((first, min(first + batches, n)), (h * self.part // parts, h * (self.part + 1) // parts))
+        return Band((first, min(first + batches, n)), (rows * self.part // parts, rows * (self.part + 1) // parts))
 
     def loaded(self) -> dict[Key, Band]:
         """Return the bands of values that the tasks so far do not produce: one for all readers if they have the same
@@ -210,10 +250,10 @@ class Propagation:
         for value, uses in self.readers.items():
             if (value,) in self.bands:
                 continue
-            sides = {self.cascade.tasks[point].operand(index) for point, index in uses}
+            sides = [self.cascade.tasks[point].operand(index) for point, index in uses]
             band = self._receptive_field(value)
             assert band is not None
-            joint = self._addressable(value, band) if len(sides) == 1 else None
+            joint = self._addressable(value, band) if all(same_rows(sides[0], side) for side in sides) else None
             if joint is not None:
                 bands[(value,)] = joint
             else:
@@ -251,7 +291,7 @@ class Propagation:
 def _legal(task: TileTask, band: Band) -> Band:
     """Grow the band to granularity and minimum of the kernel's axes."""
     ranges = [band.batches, band.rows]
-    for number, name in enumerate("nh"):
+    for number, name in enumerate(("n", _row_name(task))):
         axis = task.space.axis(name)
         first, end = ranges[number]
         if axis is None:
@@ -266,18 +306,25 @@ def _legal(task: TileTask, band: Band) -> Band:
     return Band(ranges[0], ranges[1])
 
 
+def _row_name(task: TileTask) -> str:
+    """Return the name of the axis along which a task's result is cut into stripes."""
+    return "nchw"[row_axis(task.results[0].shape)]
+
+
 def _tile(task: TileTask, band: Band) -> Tile:
     """Return the stripe of a task as one tile."""
     names = tuple(axis.name for axis in task.space.axes)
-    ranges = [{"n": band.batches, "h": band.rows}.get(axis.name, (0, axis.size)) for axis in task.space.axes]
+    own = {"n": band.batches, _row_name(task): band.rows}
+    ranges = [own.get(axis.name, (0, axis.size)) for axis in task.space.axes]
     return tile_of(names, ranges)
 
 
 def _tiles(task: TileTask, whole: Tile) -> Iterator[Tile]:
     """Yield the tiles of a stripe, cut along channels as in the task's tiling."""
-    if all(axis.name in "nh" or task.sizes[axis.name] >= axis.size for axis in task.space.axes):
+    cut = ("n", _row_name(task))
+    if all(axis.name in cut or task.sizes[axis.name] >= axis.size for axis in task.space.axes):
         yield whole
         return
-    n, _, h, _ = task.results[0].shape
-    for tile in tiles_of(task.space, {**task.sizes, "n": n, "h": h}):
-        yield tile_of(tile.names, [(whole if name in "nh" else tile).range(name) for name in tile.names])
+    shape = task.results[0].shape
+    for tile in tiles_of(task.space, {**task.sizes, cut[0]: shape[0], cut[1]: rows_of(shape)}):
+        yield tile_of(tile.names, [(whole if name in cut else tile).range(name) for name in tile.names])
