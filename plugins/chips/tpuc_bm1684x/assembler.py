@@ -32,7 +32,16 @@ from tpuc_bm1684x.operands import MAX_EXTENT, dtype_of, operand
 from tpuc_bm1684x.rearrangement import fastest_move
 from tpuc_bm1684x.timing import cycles
 from tpuc_bm1684x.timing.dma import CHANNELS
-from tpuc_bm1684x.vectors import is_in_turn, is_vector, row_loads, turn_loads, turn_stores, vector_loads, vector_stores
+from tpuc_bm1684x.vectors import (
+    by_slots,
+    is_in_turn,
+    is_vector,
+    row_loads,
+    turn_loads,
+    turn_stores,
+    vector_loads,
+    vector_stores,
+)
 
 
 class Bm1684xAssembler(Assembler):
@@ -80,7 +89,7 @@ class Bm1684xAssembler(Assembler):
                 source_strides=ddr.strides,
                 destination_strides=operand(local).strides(local.shape, self.target),
             )
-            for part in self._fastest([copy], row_loads(local, ddr, self.target)):
+            for part in self._fastest([copy], row_loads(local, ddr, self.target), by_slots(copy, self.target)):
                 self.record(part)
 
     def store(self, target: DdrTensor, source: LocalTensor) -> None:
@@ -90,23 +99,20 @@ class Bm1684xAssembler(Assembler):
                     vector_stores(ddr, local, self.target) if is_vector(ddr) else turn_stores(ddr, local, self.target)
                 )
                 continue
-            self.record(
-                TensorCopy(
-                    source=self.target.lmem_base + local.address,
-                    destination=ddr.address,
-                    shape=local.shape,
-                    dtype=dtype_of(local.element),
-                    source_strides=operand(local).strides(local.shape, self.target),
-                    destination_strides=ddr.strides,
-                )
+            copy = TensorCopy(
+                source=self.target.lmem_base + local.address,
+                destination=ddr.address,
+                shape=local.shape,
+                dtype=dtype_of(local.element),
+                source_strides=operand(local).strides(local.shape, self.target),
+                destination_strides=ddr.strides,
             )
+            for part in self._fastest([copy], by_slots(copy, self.target)):
+                self.record(part)
 
-    def _fastest(
-        self, plain: Sequence[Bm1684xInstruction], other: Sequence[Bm1684xInstruction]
-    ) -> Sequence[Bm1684xInstruction]:
-        """Return the other instructions if there are any and they take less time."""
-        plain_cycles, other_cycles = (sum(cycles(one.on(self.target)) for one in them) for them in (plain, other))
-        return other if other and other_cycles < plain_cycles else plain
+    def _fastest(self, *choices: Sequence[Bm1684xInstruction]) -> Sequence[Bm1684xInstruction]:
+        """Return the instructions that take least time; the first of several."""
+        return min(filter(None, choices), key=lambda choice: sum(cycles(one.on(self.target)) for one in choice))
 
     def _record_fastest(self, choices: Sequence[Bm1684xInstruction]) -> None:
         self.record(min((choice.on(self.target) for choice in choices), key=cycles))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tpuc.api import DdrTensor, LocalTensor
 
@@ -97,6 +98,35 @@ def row_loads(target: LocalTensor, source: DdrTensor, chip: Target = BM1684X) ->
         )
         for first in range(0, chip.lanes, lanes)
     ]
+
+
+def by_slots(copy: TensorCopy, chip: Target = BM1684X) -> Sequence[TensorCopy]:
+    """The copy with the channels of a lane as rows, and a copy of the channels that do not fill all lanes: the same
+    elements, counted in all DDR channels where the tensor's channels are more than a page apart. Empty for channels
+    with gaps.
+    """
+    n, c, h, w = copy.shape
+    slots, rest = divmod(c, chip.lanes)
+    sides = copy.strides()
+    if slots < 2 or h * w > MAX_EXTENT or not all(_is_flat(strides, h, w) for strides in sides):
+        return ()
+    whole: list[Strides] = []
+    ends: list[int] = []
+    for address, (batch, step, _, _) in zip((copy.source, copy.destination), sides, strict=True):
+        pitch = step if chip.in_lmem(address) else step * chip.lanes
+        whole.append((batch, step, pitch, 1))
+        ends.append(address + slots * pitch * copy.dtype.bytes)
+    shape = (n, chip.lanes, slots, h * w)
+    copies = [replace(copy, shape=shape, source_strides=whole[0], destination_strides=whole[1])]
+    if rest:
+        copies.append(replace(copy, shape=(n, rest, h, w), source=ends[0], destination=ends[1]))
+    return copies
+
+
+def _is_flat(strides: Strides, h: int, w: int) -> bool:
+    """True if the elements of a channel are contiguous."""
+    _, _, row, step = strides
+    return (step == 1 or w == 1) and (row == w or h == 1)
 
 
 def turn_loads(target: LocalTensor, source: DdrTensor, chip: Target = BM1684X) -> Sequence[DmaInstruction]:

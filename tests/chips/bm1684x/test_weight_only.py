@@ -60,6 +60,9 @@ def test_a_matrix_is_read_once_and_in_its_integers(tmp_path: Path) -> None:
         ((1, 31, 1500), 1000, 8, True, True),
         ((1, 600, 200), 1100, 16, False, False),
         ((2, 96, 1000), 1000, 16, True, True),
+        ((1, 600, 72), 8200, 4, False, True),
+        ((3, 181, 72), 8264, 16, True, False),
+        ((2, 150, 136), 8000, 8, False, False),
     ],
 )
 def test_parts_of_resident_results_are_written_in_their_places(
@@ -76,12 +79,14 @@ def test_parts_of_resident_results_are_written_in_their_places(
 
 
 @pytest.mark.chip("bm1684x")
-@pytest.mark.parametrize("bits", [4, 8, 16])
-def test_many_rows_take_little_more_time_than_their_products(bits: int, tmp_path: Path) -> None:
-    """Parts of a matrix arrive during the products with others, and are expanded once for all rows."""
-    module, *_ = gated((1, 512, 896), 2048, bits, is_last=False)
+@pytest.mark.parametrize(("inner", "bits"), [(2048, 4), (2048, 8), (2048, 16), (8960, 4), (8960, 16)])
+def test_many_rows_take_little_more_time_than_their_products(inner: int, bits: int, tmp_path: Path) -> None:
+    """Parts of a matrix arrive during the products with others, and are expanded once for all rows. Where values do not
+    fit into local memory, they pass through it.
+    """
+    module, *_ = gated((1, 512, 896), inner, bits, is_last=False)
     report = Session(chip="bm1684x", quantize="f16").deploy(module, tmp_path / "m.bmodel")
-    products = 3 * 512 * 896 * 2048
+    products = 3 * 512 * 896 * inner
     assert report.cycles is not None
     assert report.cycles < 1.35 * products / 8192
 

@@ -193,6 +193,9 @@ class _Sample:
         self.scratch = [0] * count
         self.results = [0] * count
         self.stores = [0] * count
+        self.loads = [0] * count
+        self.operands = [0] * count
+        """Bytes per lane of the operands that tiles load by themselves."""
 
     def add(self, point: int) -> int:
         """Prepend a task; return the number of rows that it computes."""
@@ -205,6 +208,11 @@ class _Sample:
         self.scratch[point] = max(sum(item.bytes_per_lane for item in task.scratch(tile)) for tile in tiles)
         self.results[point] = task.results[0].lane_bytes(box.shape)
         self.stores[point] = self.cycles.store(task.results[0], box.shape) if self.cascade.written_back[point] else 0
+        for index in propagation.by_tiles[point]:
+            side = task.operand(index)
+            shapes = [part.shape for tile in tiles if (part := task.boxes(tile)[index]) is not None]
+            self.loads[point] += sum(self.cycles.load(side, shape) for shape in shapes)
+            self.operands[point] += max(side.lane_bytes(shape) for shape in shapes)
         return band.rows[1] - band.rows[0]
 
     def around(self, start: int) -> tuple[int, int, list[int]]:
@@ -212,8 +220,8 @@ class _Sample:
         `start`.
         """
         propagation = self.propagation
-        transfers, passing = sum(self.stores[start:]), 0
-        live = list(self.scratch[start:])
+        transfers, passing = sum(self.stores[start:]) + sum(self.loads[start:]), sum(self.operands[start:])
+        live = [scratch + size for scratch, size in zip(self.scratch[start:], self.operands[start:], strict=True)]
         if self.cycles.end_with_transfers(self.cascade.tasks[start], propagation.tiles[start]):
             live = [size + self.results[start] for size in live]  # it is a stripe ahead
         for point in range(start, len(live) + start):

@@ -43,7 +43,7 @@ LEVELS = {
     FIRST_FIT: (),
     STREAMED: (Settings(budget=0),),
     1: (Settings(from_tail=True),),
-    2: (Settings(), Settings(from_tail=True), Settings(striped=True), Settings(budget=98, striped=True)),
+    2: (Settings(), Settings(from_tail=True), *(Settings(budget=budget, striped=True) for budget in (94, 98, 60))),
     3: (Settings(from_tail=True), *_MANY, *(replace(settings, striped=True) for settings in _MANY[:3])),
 }
 """The plans that each level tries; the fastest is taken."""

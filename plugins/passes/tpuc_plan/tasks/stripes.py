@@ -194,6 +194,8 @@ class Propagation:
         self.fields: dict[tuple[int, int], Band] = {}
         self.tiles: list[tuple[Tile, ...]] = [()] * len(cascade.tasks)
         self.shares: list[Band | None] = [None] * len(cascade.tasks)
+        self.by_tiles: list[tuple[int, ...]] = [()] * len(cascade.tasks)
+        """Per task, the constant operands with some of whose channels a tile begins and ends: bands would have all."""
 
     def run(self) -> Stripe:
         """Return the stripe."""
@@ -226,6 +228,9 @@ class Propagation:
         self.tiles[point] = tuple(_tiles(task, whole))
         for index, box in enumerate(task.boxes(whole)):
             if box is None or index in self.cascade.whole[point]:
+                continue
+            if task.operation.operands[index].is_constant and box.shape[1] < task.operand(index).shape[1]:
+                self.by_tiles[point] = (*self.by_tiles[point], index)
                 continue
             self.readers.setdefault(self.root(task.operation.operands[index]), []).append((point, index))
             self.fields[point, index] = Band.of(task.operand(index).shape, box)
