@@ -174,8 +174,8 @@ def more_confident_presets(
     run: Run,
 ) -> list[tuple[Alternative, PresetScore, PresetScore]]:
     """The preset with which a classifier is most confident, if it is significantly more so, and those that gain, too,
-    and are not significantly worse, with the scores without and with them. All are run on a few samples, those that
-    gain something on the others.
+    and are not significantly worse, with the scores without and with them; the largest margins come first. All are run
+    on a few samples, those that gain something on the others.
     """
     early = places[:: max(1, len(places) // BUDGETS.alike)]
     columns = [list(column) for column in zip(*run(ways, early), strict=True)]
@@ -198,4 +198,4 @@ def more_confident_presets(
         return []
     best = max(sure, key=lambda other: other.information)
     close = [(way, now, other) for way, other in pairs if other is best or other.gain_of(best) < CHECKS.surer]
-    return sorted(close, key=lambda found: found[2] is not best)
+    return sorted(close, key=lambda found: -float(found[2].margins.mean()))
