@@ -227,6 +227,8 @@ CHOICES = {
             "sign": top.Sign(),
             "to_integers": top.Cast(to="INT64"),
             "to_truth": top.Cast(to="BOOL"),
+            "to_bytes": top.Cast(to="UINT8"),
+            "to_signed_bytes": top.Cast(to="INT8"),
             "to_halves": top.Cast(to="BFLOAT16"),
         }.items()
     },

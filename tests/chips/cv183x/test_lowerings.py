@@ -147,11 +147,11 @@ REFUSALS: dict[str, tuple[Op, list[TensorType], list[Array | None], TensorType, 
         "indices of at most 1024 runs, these have 1200",
     ),
     "cast": (
-        top.Cast(to="INT8"),
+        top.Cast(to="INT16"),
         [IMAGE],
         [None],
         IMAGE,
-        "types FLOAT, FLOAT16, BFLOAT16, DOUBLE, INT32, INT64, BOOL, this one is INT8",
+        "types FLOAT, FLOAT16, BFLOAT16, DOUBLE, INT32, INT64, INT8, UINT8, BOOL, this one is INT16",
     ),
     "arg_places": (
         top.Arg(axis=1),

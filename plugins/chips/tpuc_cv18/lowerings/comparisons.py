@@ -14,7 +14,7 @@ from tpuc_ops.top.compare import COMPARISONS, MIRRORED
 from tpuc_cv18.lowerings.bf16_composer import Bf16Composer
 from tpuc_cv18.lowerings.table import TABLE
 
-_FLOATS, _INTEGERS = ("FLOAT", "FLOAT16", "BFLOAT16", "DOUBLE"), ("INT32", "INT64")
+_FLOATS, _INTEGERS, _BYTES = ("FLOAT", "FLOAT16", "BFLOAT16", "DOUBLE"), ("INT32", "INT64"), ("INT8", "UINT8")
 _INFINITE: Any = ml_dtypes.bfloat16(np.inf)
 _NO_OVERFLOW = 2.0**118
 """The difference of any bf16 number and one below this does not overflow: half a step of the largest is 2^119."""
@@ -166,14 +166,21 @@ class RoundBf16(InBf16):
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         steps = Bf16Composer(node, build)
         value = steps.operand()
-        above = self._magnitude(steps, steps.do(tpu.Max(), [value, self._zero(steps, value)]))
-        below = self._magnitude(steps, steps.do(tpu.Max(), [steps.times(value, -1.0), self._zero(steps, value)]))
-        whole = steps.do(tpu.Sub(), [above, below])
         if isinstance(node.op, top.Floor):
-            whole = steps.do(tpu.Sub(), [whole, steps.is_positive(steps.do(tpu.Sub(), [whole, value]))])
-        elif isinstance(node.op, top.Ceil):
+            return steps.last(self._floor(steps, value))
+        whole = self._nearest(steps, value)
+        if isinstance(node.op, top.Ceil):
             whole = steps.do(tpu.Add(), [whole, steps.is_positive(steps.do(tpu.Sub(), [value, whole]))])
         return steps.last(whole)
+
+    def _nearest(self, steps: Bf16Composer, value: Value) -> Value:
+        above = self._magnitude(steps, steps.do(tpu.Max(), [value, self._zero(steps, value)]))
+        below = self._magnitude(steps, steps.do(tpu.Max(), [steps.times(value, -1.0), self._zero(steps, value)]))
+        return steps.do(tpu.Sub(), [above, below])
+
+    def _floor(self, steps: Bf16Composer, value: Value) -> Value:
+        whole = self._nearest(steps, value)
+        return steps.do(tpu.Sub(), [whole, steps.is_positive(steps.do(tpu.Sub(), [whole, value]))])
 
     def _zero(self, steps: Bf16Composer, value: Value) -> Value:
         return steps.constant(np.zeros((1,) * len(value.tensor.dims), np.float32))
@@ -186,12 +193,14 @@ class RoundBf16(InBf16):
 
 @TABLE.lowers(top.Cast, "bf16", "int8")
 class CastAny(RoundBf16):
-    """Casts within the precision of bf16: float types are copies, integer types truncate."""
+    """Casts within the precision of bf16: float types are copies, integer types truncate, those of 8 bits keep the low
+    bits, which bf16 holds exactly.
+    """
 
     def refuse(self, node: LoweringNode) -> str | None:
-        if node.op.to in (*_FLOATS, *_INTEGERS, "BOOL"):
+        if node.op.to in (*_FLOATS, *_INTEGERS, *_BYTES, "BOOL"):
             return None
-        return f"types {', '.join((*_FLOATS, *_INTEGERS, 'BOOL'))}, this one is {node.op.to}"
+        return f"types {', '.join((*_FLOATS, *_INTEGERS, *_BYTES, 'BOOL'))}, this one is {node.op.to}"
 
     def lower(self, node: LoweringNode, build: LoweringBuilder) -> Sequence[Value]:
         steps = Bf16Composer(node, build)
@@ -202,7 +211,16 @@ class CastAny(RoundBf16):
             return steps.last(_truth(steps, value))
         signs = (value, steps.times(value, -1.0))
         above, below = (self._cut(steps, steps.do(tpu.Max(), [one, self._zero(steps, value)])) for one in signs)
-        return steps.last(steps.do(tpu.Sub(), [above, below]))
+        whole = steps.do(tpu.Sub(), [above, below])
+        return steps.last(self._low_bits(steps, whole, node.op.to) if node.op.to in _BYTES else whole)
+
+    def _low_bits(self, steps: Bf16Composer, whole: Value, to: str) -> Value:
+        turns = self._floor(steps, steps.times(whole, 2.0**-8))
+        low = steps.do(tpu.Sub(), [whole, steps.times(turns, 2.0**8)])
+        if to == "UINT8":
+            return low
+        upper = steps.inverted(steps.is_positive(steps.plus(steps.times(low, -1.0), 2.0**7)))
+        return steps.do(tpu.Sub(), [low, steps.times(upper, 2.0**8)])
 
     def _cut(self, steps: Bf16Composer, value: Value) -> Value:
         whole = self._magnitude(steps, value)
