@@ -93,7 +93,7 @@ class Weights:
         self._arrays[name] = array
 
     def __contains__(self, name: str) -> bool:
-        return name in self._arrays or name in self.names()
+        return name in self._arrays or (self._unread and name in self.names())
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._loaded())
