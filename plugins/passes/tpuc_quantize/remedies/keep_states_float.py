@@ -17,8 +17,8 @@ from tpuc_quantize.tables.table import as_table
 @dataclass(frozen=True)
 class KeepStatesFloat(Pass):
     """In the integer modes, compute what carries the state of a recurrent cell from step to step, and the squares and
-    roots of a spectrum, in float32 on chips that have it, and products that read states in f16 where they are a small
-    part of the network. Other products return their sums to them as floats. Record 0043 has the measurements.
+    roots of a spectrum, in the chip's widest float type, and on chips with float32, products that read states in f16
+    where they are a small part of the network, while others return sums as floats. Record 0043 has the measurements.
 
     The ops are added to the result `quantize_table`, after the user's own entries. A pre-quantized network already
     states what is float.
@@ -32,7 +32,7 @@ class KeepStatesFloat(Pass):
         table = as_table(context.find(CALIBRATION_TABLE))
         if context.find(MODE, "") or (table is not None and table.has_qat_scales):
             return False
-        if chip.float_mode != "f32" or not mode.startswith("int8"):
+        if chip.float_mode is None or not mode.startswith("int8"):
             return False
         cells = Cells.of(context, self.name, mode)
         modes: dict[str, str] = dict(context.find(QUANTIZE_TABLE, {}))
