@@ -27,7 +27,7 @@ from benchmarks.exports import MEMORY_BYTES, SECONDS, finished, lacks, told  # n
 
 RESULTS = Path(__file__).with_suffix(".json")
 WHEELS = ROOT / "build" / "trained"
-CELLS = ("bm1684x f16", "cv181x bf16")
+CELLS = ("bm1684x f16", "bm1684x int8", "cv181x bf16", "cv181x int8")
 INTEGER_CELLS = ("bm1684x int8", "cv181x int8")
 """For files whose values are integers already."""
 
@@ -69,6 +69,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--again", action="store_true", help="measure what has a result, too")
     parser.add_argument("--failed", action="store_true", help="measure again what has a cell that is not equal")
+    parser.add_argument("--cell", action="append", default=[], help="only this chip and mode: 'bm1684x int8'")
     parser.add_argument("--wheels", type=Path, default=WHEELS, help="where the wheels lie or are downloaded to")
     parser.add_argument("--results", type=Path, default=RESULTS)
     arguments = parser.parse_args()
@@ -79,9 +80,15 @@ def main() -> None:
         if row.name in done and not arguments.again and not (arguments.failed and lacks(done[row.name])):
             continue
         file = file_of(row, arguments.wheels)
-        cells = INTEGER_CELLS if row.is_integer else CELLS
+        cells = [
+            one for one in (INTEGER_CELLS if row.is_integer else CELLS) if not arguments.cell or one in arguments.cell
+        ]
         command = [sys.executable, __file__, "--child", str(file), row.name]
-        entry = {"bytes": file.stat().st_size, "steps": finished(command, ["import", *cells])}
+        steps = finished(command, ["import", *cells])
+        if arguments.cell:
+            before = done.get(row.name, {}).get("steps", {})
+            steps = {one: {**before, **steps}[one] for one in ("import", *CELLS) if one in before or one in steps}
+        entry = {"bytes": file.stat().st_size, "steps": steps}
         keep(row.name, entry, arguments.results)
         print(f"{row.name}: {told(entry)}", flush=True)
 

@@ -6,6 +6,7 @@ import resource
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,8 @@ from tpuc_driver.session.compare import NEAR_ZERO, meanings
 from benchmarks.architectures.measure import Result, compared, failure, limit_seconds
 from benchmarks.architectures.trained import Given, Trained
 
+CALIBRATION_FRAMES, CALIBRATION_FROM = 16, 1000
+"""How many samples int8 is calibrated on, and the first one; 0 to 99 are compared."""
 Arrays = dict[str, np.ndarray]
 Engine = Callable[[Arrays], Arrays]
 NEAR = (2**-8, 1e-2)
@@ -45,12 +48,31 @@ def measure(
         if step == "import":
             yield step, _beside(row, _meant_by(network), states, first, wanted, "f32")
             continue
-        result = _on_chip(row, network, chip, mode, states, first, wanted)
+        chosen = network
+        if mode == "int8" and not row.is_integer:
+            try:
+                chosen = network.quantize(_calibration(row, network, states, first), tune_num=0, bias_num=0)
+            except Exception as error:  # noqa: BLE001  # any failure is a result
+                yield step, failure(error)
+                continue
+        result = _on_chip(row, chosen, chip, mode, states, first, wanted)
         if result["result"] == "wrong" and mode == "f16":
             other = _on_chip(row, network, chip, "f32", states, first, wanted)
             if other["result"] == "equal":
                 result = {**other, "option": "--quantize f32", "why": result["why"]}
         yield step, result
+
+
+def _calibration(row: Trained, network: tpuc.Network, states: Mapping[str, str], first: Arrays) -> Arrays:
+    """Inputs of frames far behind the compared ones, with the states that the float network has there."""
+    fed: list[Arrays] = []
+
+    def run(sample: Arrays) -> Arrays:
+        fed.append(_channels_first(row, sample))
+        return network.run(fed[-1])
+
+    over_frames(replace(row, frames=CALIBRATION_FRAMES), run, states, first, CALIBRATION_FROM)
+    return {name: np.stack([sample[name] for sample in fed]) for name in fed[0]}
 
 
 def _meant_by(network: tpuc.Network) -> Engine:
@@ -60,7 +82,7 @@ def _meant_by(network: tpuc.Network) -> Engine:
 
 def _on_chip(
     row: Trained,
-    network: tpuc.Network,
+    network: tpuc.Network | tpuc.QuantizedNetwork,
     chip: str,
     mode: str,
     states: Mapping[str, str],
@@ -69,7 +91,7 @@ def _on_chip(
 ) -> Result:
     start = time.process_time()
     try:
-        made = network.compile(chip, mode=mode)
+        made = network.compile(chip) if isinstance(network, tpuc.QuantizedNetwork) else network.compile(chip, mode=mode)
     except Exception as error:  # noqa: BLE001  # any failure is a result
         return failure(error)
     told: Result = {"seconds": round(time.process_time() - start, 2)}
@@ -108,11 +130,13 @@ def kept_states(network: tpuc.Network, inputs: Sequence[Given]) -> dict[str, str
     return {name: f"{name}_next" for name in network.inputs if name not in given and f"{name}_next" in network.outputs}
 
 
-def over_frames(row: Trained, run: Engine, states: Mapping[str, str], first: Mapping[str, np.ndarray]) -> Arrays:
+def over_frames(
+    row: Trained, run: Engine, states: Mapping[str, str], first: Mapping[str, np.ndarray], start: int = 0
+) -> Arrays:
     """Every output over all frames; a state takes what the run before gave, and `first` in the first one."""
     held = dict(first)
     found: dict[str, list[np.ndarray]] = {}
-    for frame in range(row.frames):
+    for frame in range(start, start + row.frames):
         sample = {one.name: one.array(frame) for one in row.inputs}
         outputs = run({**sample, **held})
         held = {entry: np.asarray(outputs[name]) for entry, name in states.items()}

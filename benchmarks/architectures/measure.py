@@ -8,6 +8,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from tpuc.errors import TpucError
 from tpuc_driver.session.compare import compare, tolerance_of
 from tpuc_driver.similarity import similarity
 
+from benchmarks.architectures.rounding import rounded
 from benchmarks.architectures.row import Architecture
 
 SAMPLES = 4
@@ -77,7 +79,15 @@ def measure(
                 table = ""
                 yield step, failure(error)
                 continue
-            yield step, compiled(network, chip, mode, table, judged)
+            result = compiled(network, chip, mode, table, judged)
+            if result["result"] == "wrong":
+                result |= {"rounding": judged(partial(_rounded, network, samples, mode), mode)["decibels"]}
+            yield step, result
+
+
+def _rounded(network: tpuc.Network, samples: Sequence[Arrays], mode: str, _: Any) -> Arrays:
+    """The network on the host, with nothing but the mode's rounding."""
+    return rounded(network.module, samples, mode)
 
 
 def limit_seconds(limit: int) -> None:

@@ -7,12 +7,17 @@ import json
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
+import onnx
 import pytest
+import tpuc
+from onnx import TensorProto, helper, numpy_helper
 
 from benchmarks import exports
 from benchmarks.architectures import ARCHITECTURES
 from benchmarks.architectures.measure import matched
+from benchmarks.architectures.rounding import rounded
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
@@ -92,3 +97,32 @@ def test_selected_rows_are_matched_one_to_one_over_all_outputs() -> None:
         assert np.allclose(array, wanted[name] + 0.01)
     scores, missed = np.array([[[0.0], [1.0]]]), np.array([[[5.0], [0.4]]])
     assert matched({"scores": missed}, {"scores": scores})["scores"].ravel().tolist() == [0.4, 5.0]
+
+
+@pytest.mark.parametrize("mode", ["f16", "bf16", "int8"])
+def test_rounding_alone_is_that_of_numpy(mode: str, tmp_path: Path) -> None:
+    random = np.random.default_rng(1)
+    x, weight = (random.normal(0, 3, shape).astype(np.float32) for shape in ((5, 33), (33, 7)))
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["product"]),
+        helper.make_node("Reshape", ["product", "shape"], ["y"]),
+    ]
+    constants = [numpy_helper.from_array(weight, "w"), numpy_helper.from_array(np.array([35]), "shape")]
+    ends = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in (("x", (5, 33)), ("y", (35,)))
+    ]
+    graph = helper.make_graph(nodes, "product", ends[:1], ends[1:], constants)
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), tmp_path / "net.onnx"
+    )
+
+    def narrow(array: np.ndarray, exact: np.ndarray, axis: int | None = None) -> np.ndarray:
+        if mode != "int8":
+            return array.astype({"f16": np.float16, "bf16": ml_dtypes.bfloat16}[mode]).astype(np.float32)
+        step = np.abs(exact).max(axis, keepdims=True) / 127
+        return np.round(array / step) * step
+
+    wanted = narrow(narrow(x, x) @ narrow(weight, weight, 0), x @ weight).reshape(35)
+    found = rounded(tpuc.load(tmp_path / "net.onnx").module, [{"x": x}], mode)["y"]
+    assert np.abs(found - wanted).max() <= 1e-5 * np.abs(wanted).max()
+    assert np.abs(found - (x @ weight).reshape(35)).max() > 1e-3
