@@ -65,6 +65,32 @@ def test_too_large(tmp_path: Path) -> None:
     assert "too large beside the biases of the network, and its outputs differ" in said
 
 
+def classified(folder: Path, factor: float) -> str:
+    """What is said about samples of a classifier of six classes whose best logit is about 4 above the others."""
+    net = Network(1, 3, 8, 8)
+    value = net.op(
+        top.Conv(kernel_shape=(3, 3)), net.input, net.build.weight("f", FILTERS), net.build.weight("b", BIASES)
+    )
+    classes = np.concatenate([HEADS, -HEADS.sum(0, keepdims=True)]) / 8
+    value = net.op(top.Conv(kernel_shape=(6, 6)), value, net.build.weight("h", classes), net.none)
+    module = net.finish(net.op(top.Softmax(axis=1), value))
+    np.savez(folder / "samples.npz", allow_pickle=False, **{inputs_of(module)[0].name: SAMPLES * np.float32(factor)})
+    said: list[str] = []
+    options = {"lint": True, "tune_num": 0, "bias_num": 0}
+    Session(remark=said.append).calibrate(module, dataset=folder / "samples.npz", options=options)
+    return " ".join(said)
+
+
+@each(
+    ("factor", "sentence"), [(1.0, ""), (10.0, ""), (255.0, "zeros and ones, but not when values are divided by 255")]
+)
+def test_predictions_without_doubt(tmp_path: Path, factor: float, sentence: str) -> None:
+    """Probabilities of 0 and 1 say that values are too large, although they differ as much between samples."""
+    said = classified(tmp_path, factor)
+    assert sentence in said
+    assert bool(said) == bool(sentence), said
+
+
 def test_samples_without_content_are_refused(tmp_path: Path) -> None:
     sentence = r"all 20 samples are -1 everywhere, so .* nothing\. Give real data, or calibrate anyway with --force\."
     constant = np.full_like(SAMPLES, -1)

@@ -1,8 +1,8 @@
 """Detect samples that are 255 times too small or too large for the biases of a network, whatever it computes.
 
 The first product of a trained network answers samples with values of about the size of its biases. Where it does not,
-the network runs on few samples at the other scale: if its outputs differ far more between samples there, the samples
-were probably scaled by 255. Not detected are networks without biases, which work at any scale.
+the network runs on few samples at the other scale: if its outputs differ far more between samples there, or are no
+longer zeros and ones, the samples were probably scaled by 255. Networks without biases work at any scale.
 """
 
 from __future__ import annotations
@@ -32,14 +32,19 @@ def wrong_scales(module: Module, samples: SampleSource) -> Iterable[str]:
     if answer is None or CHECKS.answer_small <= answer <= CHECKS.answer_large:
         return
     factor, word = (LARGEST_BYTE, "small") if answer < CHECKS.answer_small else (1 / LARGEST_BYTE, "large")
-    own, other = _differences(module, rows, 1.0), _differences(module, rows, factor)
+    (own, certain), (other, doubtful) = (_observed(module, rows, one) for one in (1.0, factor))
     if other > CHECKS.scale_gain * own:
         times = "many" if own == 0 or other > 1e3 * own else f"{other / own:.3g}"
-        yield (
-            f"Input '{samples.inputs[0].name}': its values are too {word} beside the biases of the network, and its "
-            f"outputs differ {times} times as much between samples when values are "
-            f"{'multiplied' if factor > 1 else 'divided'} by {LARGEST_BYTE:g}: check the scale (--scale, --preprocess)."
-        )
+        seen = f"differ {times} times as much between samples"
+    elif certain >= CHECKS.certain and certain > CHECKS.scale_gain * doubtful:
+        seen = f"are {certain:.0%} zeros and ones, but not"
+    else:
+        return
+    yield (
+        f"Input '{samples.inputs[0].name}': its values are too {word} beside the biases of the network, and its "
+        f"outputs {seen} when values are {'multiplied' if factor > 1 else 'divided'} by {LARGEST_BYTE:g}: check the "
+        "scale (--scale, --preprocess)."
+    )
 
 
 def _first_answer(module: Module, rows: Sequence[Mapping[str, Array]]) -> float | None:
@@ -61,11 +66,12 @@ def _first_answer(module: Module, rows: Sequence[Mapping[str, Array]]) -> float 
     return float(np.median(channels.std(1)) / max(float(np.median(np.abs(bias))), 1e-30))
 
 
-def _differences(module: Module, rows: Sequence[Mapping[str, Array]], factor: float) -> float:
-    """The mean deviation of outputs over samples scaled by a factor, as part of their mean magnitude."""
+def _observed(module: Module, rows: Sequence[Mapping[str, Array]], factor: float) -> tuple[float, float]:
+    """The deviation of outputs over samples by their magnitude, and the share of zeros and ones in probabilities."""
     interpreter = Interpreter(module)
     runs = [interpreter.run({name: x * x.dtype.type(factor) for name, x in row.items()}) for row in rows]
     outputs = np.stack([np.concatenate([one.reshape(-1) for one in run.values()]) for run in runs]).astype(np.float64)
     if not np.isfinite(outputs).all():
-        return 0.0
-    return float(outputs.std(0).mean() / max(np.abs(outputs).mean(), 1e-30))
+        return 0.0, 0.0
+    certain = float(np.isin(outputs, (0, 1)).mean()) if outputs.min() >= 0 and outputs.max() <= 1 else 0.0
+    return float(outputs.std(0).mean() / max(np.abs(outputs).mean(), 1e-30)), certain
