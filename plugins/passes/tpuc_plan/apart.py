@@ -63,10 +63,10 @@ def plan_apart(planner: ModulePlanner, plan: Plan) -> Plan:
         if chosen in tried:
             continue
         tried.append(chosen)
-        found = planner.plan_around(plan, chosen)
-        count = planner.cycles_of(found)
-        if count is not None and count < least:
-            best, least = replace(found, cycles=count), count
+        for found in planner.plans_around(plan, chosen):
+            count = planner.cycles_of(found)
+            if count is not None and count < least:
+                best, least = replace(found, cycles=count), count
     return best
 
 

@@ -192,12 +192,13 @@ class ModulePlanner:
             begin += channels
         return begin == c and len(operation.operands) > 1
 
-    def plan_around(self, plan: Plan, given: Mapping[Operation, TilePlan]) -> Plan:
-        """Return a plan with the `given` plans of single operations, and the moves in local memory that `plan` has
-        there.
+    def plans_around(self, plan: Plan, given: Mapping[Operation, TilePlan]) -> Sequence[Plan]:
+        """Return plans with the `given` plans of single operations: with the moves in local memory that `plan` has
+        there, and with those that are faster there by themselves, as what they move may now be in DDR.
         """
         pairs = zip(self.module.main.operations, plan.ops, strict=True)
-        return self._plan([operation for operation, one in pairs if isinstance(one, TilePlan)], given)
+        local = [operation for operation, one in pairs if isinstance(one, TilePlan)]
+        return [*dict.fromkeys((self._plan(local, given), self._plan([], given)))]
 
     def streamed(self, operation: Operation, cycles: Cycles) -> tuple[int, TilePlan]:
         """Return the fastest way to stream an operation whose tiles the cores compute apart, with its cycles."""
