@@ -27,7 +27,7 @@ def lower_computed(node: LoweringNode[top.MatMul], build: LoweringBuilder) -> Se
         for_right = (*for_right[:-2], for_right[-1], for_right[-2])
     left = _reshaped(build, left, for_left, f"{node.name}_left")
     right = _reshaped(build, right, for_right, f"{node.name}_right")
-    shape = (*left.tensor.dims[:-1], dims[-1])
+    shape = (*max(for_left[:-2], for_right[:-2], key=math.prod), for_left[-2], dims[-1])
     bias = node.constants[2] if len(node.constants) > 2 else None
     lowered = tpu.MatMul(right_transpose=right_transpose)
     if bias is None:
@@ -67,11 +67,11 @@ def _rows_of(build: LoweringBuilder, right: Value, transposed: bool, name: str) 
 
 def _shapes(node: LoweringNode) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Extents of both operands in the product. With a single right matrix, all rows of the left operand form one
-    matrix.
+    matrix. A single left matrix multiplies every right one.
     """
     left, right = (type_.dims for type_ in node.operand_types[:2])
     if math.prod(right[:-2]) > 1:
-        return left, right
+        return (*(1,) * (len(right) - len(left)), *left), right
     return (1, math.prod(left[:-1]), left[-1]), (1, *right[-2:])
 
 

@@ -29,12 +29,13 @@ def _has_vector(node: LoweringNode) -> bool:
 
 
 def _batches(node: LoweringNode) -> tuple[int, ...] | None:
-    """The leading dimensions that both operands are broadcast to; None where the kernels broadcast the right
-    operand.
+    """The leading dimensions that both operands are broadcast to; None where an operand has a single matrix, which the
+    kernels multiply with all of the other operand.
     """
     left, right = ((1,) * (2 - len(type_.dims)) + type_.dims for type_ in node.operand_types[:2])
-    if all(extent == 1 for extent in right[:-2]) and len(right) <= len(left):
-        return None
+    for one, other in ((right, left), (left, right)):
+        if all(extent == 1 for extent in one[:-2]) and len(one) <= len(other):
+            return None
     common = broadcast_shapes(left[:-2], right[:-2])
     return common if (left[:-2], right[:-2]) != (common, common) else None
 

@@ -96,6 +96,8 @@ CASES |= {
         top.MatMul(right_transpose=True, do_relu=True), [_LEFT, _RIGHT.swapaxes(2, 3).copy(), None], 12
     ),
     "matmul_computed": LayerCase(top.MatMul(), [_LEFT, _RIGHT[0, 0], None], 12),
+    "matmul_one_left": LayerCase(top.MatMul(), [_LEFT[:1, :1], _RIGHT, None], 12),
+    "matmul_constant_left": LayerCase(top.MatMul(), [Fixed(_LEFT[0, 0]), _RIGHT, Fixed(uniform(70, seed=6))], 12),
     "matmul_constants": LayerCase(top.MatMul(), [_LEFT, Fixed(_RIGHT), Fixed(uniform(70, seed=6))], 12),
     "matmul_from_constant": LayerCase(top.MatMul(), [Fixed(_LEFT), _RIGHT, None], 12),
     "log": LayerCase(top.Log(), [POSITIVE]),
