@@ -41,7 +41,9 @@ TRAINED_NOTES = (
     "shows nobody: the worst output is one score of 0.01. Over four pictures in f16, that score has 19 to 35 dB, the",
     "points of the body 39 to 53 dB. `ddddocr` is outside the bound in f16: compile it with `--quantize f32`.",
     "`nakdimon`: its tokens are floats, which were drawn with fractions; bf16 rounds 15.97 to 16, another token. Of",
-    "whole numbers, the lowered networks of both chips keep 50 dB in bf16.",
+    "whole numbers, the lowered networks of both chips keep 50 dB in bf16. `tashkeel` was measured on CV181x before it",
+    "had casts to UINT8: of 8 characters (length 6), it gives ONNX Runtime's labels there in bf16, with probabilities",
+    "within 0.03; of 64 it has 30,793 ops, since its nine GRUs with lengths are unrolled.",
 )
 ROUNDING_WORDS = (
     "Signal-to-noise ratio of the worst output, beside that of the imported network on the host when nothing but",
