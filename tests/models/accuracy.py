@@ -42,7 +42,8 @@ class Floor:
 # show no large faces; its floor needs the headroom that calibration leaves for that. Which samples tune is a draw that
 # their contents decide, as the order of files did before: orders gave lenet 50.3 to 59.8 dB (one step of a byte in the
 # probabilities of one digit is most of its error; before the Softmax 44.7 to 45.7), yolox 11.7 to 13.2 dB and 0.42 to
-# 0.46, ic01 29.1 to 30.4. The floors are a dB below today's draw.
+# 0.46, ic01 29.1 to 30.4; five draws of mobilenet_v2 have 29.4 dB in the mean, with a deviation of 0.3. The floors are
+# a dB below today's draw.
 FLOORS = {
     "mnist": Floor(197, 45.6),
     "ic01": Floor(160, 27.9, 34.3),
@@ -50,7 +51,7 @@ FLOORS = {
     "vww01": Floor(170, 32.8, 29.2),
     "ad01": Floor(0.935, 41.6),
     "mobilenet_v1": Floor(33, 20.0, 21.1),
-    "mobilenet_v2": Floor(54, 30.2, 21.8),
+    "mobilenet_v2": Floor(54, 28.8, 21.8),
     "blazeface": Floor(39, 25.1),
     "ultraface": Floor(39, 44.1, 32.8),
     "yunet": Floor(39, 10.5),
