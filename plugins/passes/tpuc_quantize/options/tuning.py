@@ -143,7 +143,7 @@ class CheckOptions:
     right, 30 and more for the nine networks on samples 255 times too small.
     """
     certain: float = 0.1
-    """Share of probabilities that are 0 or 1: at most 0.03 in 13 networks, 0.25 and more in 4 on samples times 255."""
+    """Share of probabilities that are 0 or 1: at most 0.03 in 12 networks, 0.25 and more in 4 on samples times 255."""
     huge: float = 1e3
     """Magnitude from which a range may be bimodal: masks are filled with 1e4 and more. Bimodal probabilities are
     harmless.
