@@ -32,8 +32,14 @@ class Settings:
     from_tail: bool = False
     striped: bool = False
     patience: int = PATIENCE
+    gain: int = 0
+    """Percent by which the plan must beat those of the settings before."""
 
 
+_ROOMY = Settings(budget=60, striped=True, gain=2)
+"""Stripes that leave room to load ahead. For YOLOv5s in int8 they seem 1.4 % faster, but their instructions take 3.5 %
+more time than those of the plan without stripes.
+"""
 _MANY = tuple(Settings(fraction, budget) for fraction in (12, 6, 24) for budget in (94, 98, 85))
 FIRST_FIT = 0
 """The level without residency and with the first tiling that fits; it shows whether a plan exists."""
@@ -43,7 +49,7 @@ LEVELS = {
     FIRST_FIT: (),
     STREAMED: (Settings(budget=0),),
     1: (Settings(from_tail=True),),
-    2: (Settings(), Settings(from_tail=True), *(Settings(budget=budget, striped=True) for budget in (94, 98, 60))),
+    2: (Settings(), Settings(from_tail=True), *(Settings(budget=budget, striped=True) for budget in (94, 98)), _ROOMY),
     3: (Settings(from_tail=True), *_MANY, *(replace(settings, striped=True) for settings in _MANY[:3])),
 }
 """The plans that each level tries; the fastest is taken."""
@@ -118,7 +124,7 @@ class RegionPlanner:
         """Return the fastest plan of an optimization level."""
         if level == FIRST_FIT:
             return self._plan(Settings(budget=0, patience=0), ())
-        best: tuple[RegionPlan, Settings, Sequence[Cascade]] | None = None
+        best: tuple[int, RegionPlan, Settings, Sequence[Cascade]] | None = None
         measured: list[tuple[int, Settings]] = []
         for settings in self._settings(level):
             if settings.striped and not _stripes_pay(measured):
@@ -130,11 +136,11 @@ class RegionPlanner:
                 plan = self._measure(self._plan(attempt, cascades))
                 if plan.cycles is not None:
                     measured.append((plan.cycles, attempt))
-                    if best is None or best[0].cycles is None or plan.cycles < best[0].cycles:
-                        best = (plan, attempt, cascades)
+                    if best is None or 100 * plan.cycles < (100 - attempt.gain) * best[0]:
+                        best = (plan.cycles, plan, attempt, cascades)
                     break
         if best is not None:
-            plan, settings, cascades = best
+            _, plan, settings, cascades = best
             if settings.striped and level >= _SEARCHED:
                 plan = self._vary(plan, settings, cascades)
             return self._in_chosen_views(plan, settings.patience)
