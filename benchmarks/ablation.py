@@ -54,6 +54,7 @@ NEUTRAL: Mapping[str, float] = {
     "Margins.most": 1.0,
     "Margins.output": 1.0,
     "Margins.rare": 1.0,
+    "RoundingOptions.least_gain": 0.0,
     "SearchGrid.least_gain": 0.0,
     "SearchGrid.many_elements": 1e9,
     "SearchGrid.much_work": 1e18,

@@ -67,12 +67,12 @@ def read_layered(case: str, folder: Path) -> Module:
     return read(inputs(**{name: array.shape for name, array in REGIONS.items()}) + TEXTS[case][0], folder)
 
 
-BEST = 20000
-"""More than the chip ranks, which needs the best of a row in one group."""
+BEST = 40000
+"""More than the chip ranks of a row that is too long to be counted."""
 
 
 def write_best(path: Path, *, largest: int = 1) -> tuple[Path, dict[str, Array]]:
-    """Twice the best half of 40,000 whole numbers along the middle dimension, and their places; with the numbers."""
+    """Twice the best half of 80,000 whole numbers along the middle dimension, and their places; with the numbers."""
     net = Net()
     two, count = net.constant("two", np.array(2, np.float32)), net.constant("count", np.array([BEST], np.int64))
     doubled = net.op("Mul", ["x", two], "doubled")
@@ -81,5 +81,5 @@ def write_best(path: Path, *, largest: int = 1) -> tuple[Path, dict[str, Array]]
     )
     net.op("Mul", ["best", two], "y")
     net.op("Cast", ["places"], "where", to=1)
-    x = np.random.default_rng(5).integers(-9000, 9000, (1, 40000, 2)).astype(np.float32)
+    x = np.random.default_rng(5).integers(-9000, 9000, (1, 80000, 2)).astype(np.float32)
     return net.save(path, {"x": x.shape}, ["y", "where"]), {"x": x}

@@ -161,9 +161,15 @@ def strike(files: dict[str, bytes], seed: int, mark: Path) -> Iterator[str]:
         yield f"{kind.__name__} {seed}: took {time.monotonic() - start:.0f} s"
 
 
+def largest_child() -> int:
+    """Bytes of the largest process so far that this one has started and waited for, in other tests too."""
+    return 1024 * resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+
+
 def strikes(files: dict[str, bytes], seeds: range, folder: Path) -> list[str]:
+    before = largest_child()
     found = [line for seed in seeds for line in strike(files, seed, folder / "PWNED")]
-    if (peak := 1024 * resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss) > GIGABYTE:
+    if (peak := largest_child()) > max(before, GIGABYTE):
         found.append(f"a process took {peak >> 20} MB")
     return found
 

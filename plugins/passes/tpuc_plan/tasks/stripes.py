@@ -232,6 +232,9 @@ class Propagation:
             if task.operation.operands[index].is_constant and box.shape[1] < task.operand(index).shape[1]:
                 self.by_tiles[point] = (*self.by_tiles[point], index)
                 continue
+            cut, extents = row_axis(task.results[0].shape), task.operand(index).shape
+            if row_axis(extents) != cut and box.shape[cut] < extents[cut]:
+                raise ValueError("columns of several rows, of which a band has all")
             self.readers.setdefault(self.root(task.operation.operands[index]), []).append((point, index))
             self.fields[point, index] = Band.of(task.operand(index).shape, box)
 
